@@ -1,0 +1,138 @@
+"""The plug of a cost model: what it is asked, and what it answers.
+
+All arrays have shape ``(plans,)`` unless said otherwise; all quantities are SI.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Protocol
+
+import numpy as np
+
+from costmodels.plans import FloatArray, IntArray, PlanTable
+from specs.errors import SpecError, nearest
+from specs.problem import Problem
+
+ENTRY_POINT_GROUP = "planner.cost_models"
+
+RESOURCES: dict[str, str] = {
+    "compute": "compute",
+    "allreduce": "network",
+    "reduce_scatter": "network",
+    "all_gather": "network",
+    "dispatch": "network",
+    "combine": "network",
+    "pipeline_send": "network",
+    "pipeline_wait": "pipeline",
+    "overhead": "overhead",
+}
+"""Resource that a component of a step waits for; every other component is read from HBM."""
+
+
+@dataclass(frozen=True)
+class StepEstimate:
+    """Time of one pass, split into components that sum to the whole.
+
+    ``components``: seconds by component; a component with no plan above 0 may be left out.
+    ``work``: what the busiest card does, by name with its unit: ``flops``, ``bytes_read``,
+    ``bytes_sent`` and counts such as ``active_experts``.
+    """
+
+    components: Mapping[str, FloatArray]
+    work: Mapping[str, FloatArray]
+
+    @cached_property
+    def seconds(self) -> FloatArray:
+        """Seconds of the pass."""
+        return np.sum(list(self.components.values()), axis=0)
+
+    def bound_by(self, row: int) -> str:
+        """Name the resource that one plan waits for longest."""
+        waits: dict[str, float] = {}
+        for name, seconds in self.components.items():
+            resource = RESOURCES.get(name, "hbm")
+            waits[resource] = waits.get(resource, 0.0) + float(seconds[row])
+        return max(waits, key=lambda resource: waits[resource])
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes on the fullest card, split into components, beside what the card has."""
+
+    components: Mapping[str, FloatArray]
+    capacity: FloatArray
+
+    @cached_property
+    def bytes(self) -> FloatArray:
+        """Bytes needed on the fullest card."""
+        return np.sum(list(self.components.values()), axis=0)
+
+    @property
+    def fits(self) -> "np.typing.NDArray[np.bool_]":
+        """Whether the need is within the capacity."""
+        return self.bytes <= self.capacity
+
+
+class CostModel(Protocol):
+    """Bytes and seconds of plans.
+
+    A model must be monotone: more sessions, more context or more tokens never take less memory or
+    less time. In ``decode``, seconds must be piecewise linear and convex in ``context``, which
+    lets a whole session be summed from few evaluations (``costmodels.sessions.steps``).
+    """
+
+    name: str
+
+    def memory(self, problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEstimate:
+        """Bytes per card when the busiest attention rank holds ``held`` sessions.
+
+        ``held`` has shape ``(plans, classes)``: sessions of each class, at their peak context.
+        """
+        ...
+
+    def decode(
+        self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
+    ) -> StepEstimate:
+        """Time of one token for each of ``batch`` sessions of an instance.
+
+        ``context``: tokens that a session already holds, on average over the batch.
+        """
+        ...
+
+    def prefill(
+        self, problem: Problem, plans: PlanTable, tokens: FloatArray, prefix: FloatArray
+    ) -> StepEstimate:
+        """Time to take in ``tokens`` new tokens of one session on every attention shard.
+
+        ``prefix``: tokens that the session already holds.
+        """
+        ...
+
+
+def installed_models() -> tuple[str, ...]:
+    """Names of all registered cost models."""
+    return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
+
+
+def cost_model(name: str) -> CostModel:
+    """Return the cost model registered as ``name``; text after a colon goes to its constructor.
+
+    Raises
+    ------
+    SpecError: no model of that name is installed, or the model refuses the options.
+    """
+    word, _, options = name.partition(":")
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        if point.name == word:
+            try:
+                model: CostModel = point.load()(options) if options else point.load()()
+            except (TypeError, ValueError) as error:
+                raise SpecError.single(
+                    "cost_model", name, f"cost model {word!r} refuses these options: {error}"
+                ) from error
+            return model
+    raise SpecError.single(
+        "cost_model", name, "no such cost model is installed", nearest(word, installed_models())
+    )

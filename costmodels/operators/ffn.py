@@ -1,0 +1,182 @@
+"""Feed-forward networks, dense or mixtures of experts, and what their ranks exchange."""
+
+import numpy as np
+
+from costmodels import sharding
+from costmodels.collectives.fabric import Exchange
+from costmodels.operators.routing import ROUTINGS, Routed, groups_per_token
+from costmodels.operators.work import Operator, Pass
+from costmodels.plans import FloatArray, IntArray, PlanTable
+from specs.model import BITS, DenseFfn, LayerGroup, ModelSpec, MoeFfn
+from specs.problem import Problem
+
+MATRICES = 3
+"""Gate, up and down projection of a gated network."""
+
+
+def operators(
+    problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
+) -> list[Operator]:
+    """Matrix operators of one layer's feed-forward network."""
+    if isinstance(group.ffn, MoeFfn):
+        return _moe_operators(problem, group.ffn, plans, pass_)
+    return [_dense_operator(problem.model, group.ffn, plans, pass_)]
+
+
+def _dense_operator(
+    model: ModelSpec, ffn: DenseFfn, plans: PlanTable, pass_: Pass
+) -> Operator:
+    width = -(-ffn.intermediate // plans.tp)
+    size = sharding.ffn_bytes(model.formats.ffn, model.hidden, width)
+    numbers = MATRICES * float(model.hidden) * width
+    flops = 2.0 * pass_.rank_tokens(plans.cp) * numbers
+    return Operator("dense_weights", "ffn", "ffn", flops, size)
+
+
+def routed(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Routed:
+    """Outcome of routing the tokens of one pass, by the spec's assumption."""
+    routing = ROUTINGS[problem.assumptions.routing]
+    return routing(ffn, pass_.instance_tokens, plans.ep)
+
+
+def _moe_operators(
+    problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass
+) -> list[Operator]:
+    model = problem.model
+    outcome = routed(problem, ffn, plans, pass_)
+    width = sharding.expert_width(ffn, plans)
+    slots = sharding.experts_per_group(ffn, plans, problem.assumptions)
+    read = np.minimum(outcome.busiest_active * _copies(problem, ffn, plans), slots)
+    one = sharding.ffn_bytes(model.formats.experts, model.hidden, width)
+    flops = 2.0 * MATRICES * outcome.busiest_tasks * model.hidden * width
+    router = sharding.matrix_bytes(model.formats.router, model.hidden, ffn.experts)
+    router_share = plans.tp if problem.assumptions.read_shards == "even" else np.ones_like(plans.tp)
+    choices = 2.0 * pass_.rank_tokens(plans.cp) * model.hidden * ffn.experts
+    return [
+        Operator("experts", "experts", "experts", flops, read * one),
+        Operator("dense_weights", "ffn", "router", choices, router / router_share),
+    ]
+
+
+def _copies(problem: Problem, ffn: MoeFfn, plans: PlanTable) -> FloatArray:
+    """Slots per expert: copies made to split unevenly many experts are read beside them."""
+    if problem.assumptions.expert_split == "fractional":
+        return np.ones(len(plans))
+    return 1.0 + plans.redundant_experts / ffn.experts
+
+
+def exchanges(
+    problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
+) -> list[Exchange]:
+    """Collectives of one layer's experts; a dense network has only the sum of its output."""
+    if not isinstance(group.ffn, MoeFfn):
+        return []
+    sums = _expert_sums(problem, plans, pass_)
+    if not (plans.attention_dp > 1).any():
+        return sums
+    return sums + _dispatch(problem, group.ffn, plans, pass_)
+
+
+def _vector_bytes(model: ModelSpec, dtype: str | None) -> float:
+    """Bytes of one hidden vector in ``dtype``, or in the format of the activations."""
+    if dtype is None:
+        return model.hidden * model.formats.activations.bytes_per_number
+    return model.hidden * BITS[dtype] / 8
+
+
+def sum_bytes(problem: Problem, rows: FloatArray) -> FloatArray:
+    """Bytes of the partial sums of ``rows`` hidden vectors."""
+    return rows * _vector_bytes(problem.model, problem.assumptions.reduce_dtype)
+
+
+def _expert_sums(problem: Problem, plans: PlanTable, pass_: Pass) -> list[Exchange]:
+    """Sum what the ranks of each expert contribute, and what the groups contribute (6.3.1).
+
+    Without attention DP every card holds all tokens, so nothing is dispatched: partial sums are
+    added inside each expert first, then over the expert groups. With attention DP the groups'
+    outputs travel back by All-to-All, and each lane holds its share of the tokens.
+    """
+    rows = pass_.rank_tokens(plans.cp)
+    # Prefill splits the tokens over CP, but without dispatch each group must see them all: the
+    # gather on the way in and the sum on the way out are the two halves of this AllReduce.
+    undivided = pass_.rank_sequences * pass_.new_tokens
+    dispatched = plans.attention_dp > 1
+    lanes = _token_lanes(plans, pass_)
+    inner = np.where(dispatched, np.minimum(plans.expert_tp, lanes), plans.expert_tp)
+    inner_rows = np.where(dispatched, rows * inner / lanes, undivided)
+    one = np.ones_like(plans.tp)
+    outer = np.where(dispatched, 1, plans.ep)
+    return [
+        Exchange("allreduce", "allreduce", inner, one, sum_bytes(problem, inner_rows)),
+        Exchange("allreduce", "allreduce", outer, plans.expert_tp, sum_bytes(problem, undivided)),
+    ]
+
+
+def _token_lanes(plans: PlanTable, pass_: Pass) -> IntArray:
+    """Cards that hold the same tokens: prefill splits the sequence over CP, decode repeats it."""
+    return plans.tp if pass_.phase == "prefill" else plans.lanes
+
+
+def _dispatch(
+    problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass
+) -> list[Exchange]:
+    """Send tokens to their experts and outputs back; then share them between the lanes."""
+    model, assumptions = problem.model, problem.assumptions
+    rows = pass_.rank_tokens(plans.cp)
+    groups = np.where(plans.attention_dp > 1, plans.ep, 1)
+    lanes = _token_lanes(plans, pass_)
+    sent = rows * plans.expert_tp / lanes * (groups - 1)
+    out, back = (
+        _vector_bytes(model, d) for d in (assumptions.dispatch_dtype, assumptions.combine_dtype)
+    )
+    skew = _busiest_share(problem, ffn, plans, pass_)
+    copies = sent * skew * ffn.top_k
+    if assumptions.a2a_dedup == "card":
+        copies = sent * np.minimum(skew * groups_per_token(ffn, plans.ep), 1.0)
+    inner = np.minimum(plans.expert_tp, lanes)
+    sharing = np.where(plans.attention_dp > 1, lanes // inner, 1)
+    gathered = rows * _vector_bytes(model, None)
+    return [
+        Exchange("dispatch", "all_to_all", groups, plans.expert_tp, copies * out),
+        Exchange("combine", "all_to_all", groups, plans.expert_tp, copies * back),
+        Exchange("all_gather", "all_gather", sharing, inner, gathered),
+    ]
+
+
+def _busiest_share(
+    problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass
+) -> FloatArray:
+    """Share of all choices that falls on the busiest group: 1/G when evenly spread."""
+    tasks = routed(problem, ffn, plans, pass_).busiest_tasks
+    return tasks / np.maximum(pass_.instance_tokens * ffn.top_k, 1e-300)
+
+
+def output_sum(problem: Problem, plans: PlanTable, rows: FloatArray) -> list[Exchange]:
+    """Add the partial outputs of a row-split projection over the TP group.
+
+    With sequence parallelism the sum stays split by position, and the next column-split
+    projection gathers it again: the two halves of an AllReduce (6.2.3).
+    """
+    size = sum_bytes(problem, rows)
+    one = np.ones_like(plans.tp)
+    whole = np.where(plans.sp == 1, 1, plans.tp)
+    found = [Exchange("allreduce", "allreduce", whole, one, size)]
+    if (plans.sp == 1).any():
+        split = np.where(plans.sp == 1, plans.tp, 1)
+        found += [
+            Exchange("reduce_scatter", "reduce_scatter", split, one, size),
+            Exchange("all_gather", "all_gather", split, one, size),
+        ]
+    return found
+
+
+def activation_numbers(
+    model: ModelSpec, group: LayerGroup, plans: PlanTable, rows: FloatArray
+) -> FloatArray:
+    """Largest intermediate of one feed-forward layer on one card, in numbers."""
+    ffn = group.ffn
+    if isinstance(ffn, MoeFfn):
+        width = 2 * sharding.expert_width(ffn, plans) + model.hidden
+        return rows * ffn.top_k * plans.attention_dp / plans.ep * width
+    width_dense: IntArray = -(-ffn.intermediate // plans.tp)
+    return rows * 2.0 * width_dense

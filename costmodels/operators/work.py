@@ -1,0 +1,54 @@
+"""What an operator asks of one card, and the pass that it belongs to.
+
+All arrays have shape ``(plans,)``.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodels.plans import FloatArray, IntArray
+
+Phase = Literal["decode", "prefill"]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass of one micro-batch, as the busiest attention rank sees it.
+
+    ``rank_sequences``      sequences on the busiest attention shard
+    ``instance_sequences``  sequences in the whole instance, over its attention shards
+    ``new_tokens``          tokens that each sequence feeds in (1 in decode)
+    ``held_tokens``         tokens that each sequence already holds, on average
+    """
+
+    phase: Phase
+    rank_sequences: IntArray
+    instance_sequences: IntArray
+    new_tokens: FloatArray
+    held_tokens: FloatArray
+
+    def rank_tokens(self, cp: IntArray) -> FloatArray:
+        """Rows that one card multiplies: prefill splits the sequence over CP, decode cannot."""
+        tokens = self.rank_sequences * self.new_tokens
+        return tokens / cp if self.phase == "prefill" else tokens
+
+    @property
+    def instance_tokens(self) -> FloatArray:
+        """Tokens that the instance routes to experts."""
+        return self.instance_sequences * self.new_tokens
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Work of one operator on one card.
+
+    ``component``  name in the breakdown of the step when reading memory takes longest
+    ``efficiency`` field of ``PhaseEfficiency`` that scales the compute peak
+    ``tensor``     field of ``Formats`` whose format the matrix units multiply in
+    """
+
+    component: str
+    efficiency: str
+    tensor: str
+    flops: FloatArray
+    bytes: FloatArray

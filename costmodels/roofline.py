@@ -1,0 +1,261 @@
+"""The roofline cost model: every operator takes the longer of computing and reading (6-2).
+
+Operators of a layer follow each other, and so do layers; collectives overlap with nothing.
+Sources of all formulas: ``docs/equations.md``. Valid for any model and machine that a spec can
+describe; at data-sheet peaks it is a lower bound on time, which measured serving exceeds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodels import memory, sharding
+from costmodels.base import MemoryEstimate, StepEstimate
+from costmodels.collectives.fabric import (
+    Exchange,
+    boundary_seconds,
+    bytes_sent,
+    exchange_seconds,
+)
+from costmodels.operators import attention, ffn
+from costmodels.operators.work import Operator, Pass
+from costmodels.plans import FloatArray, IntArray, PlanTable
+from specs.model import LayerGroup, MoeFfn
+from specs.problem import PhaseEfficiency, Problem
+
+
+@dataclass
+class _Tally:
+    """Seconds of one stretch of the pass, kept apart so that either overlap rule can use them.
+
+    ``read``      seconds of memory reads by component
+    ``compute``   seconds of computing, all operators
+    ``longer``    sum over operators of the longer of both, by what was longer
+    ``exchange``  seconds of collectives by component
+    ``work``      bytes and FLOPs of the busiest card, which add up over layers
+    ``counts``    counts of one layer; the largest layer speaks for the stack
+    """
+
+    plans: int
+    read: dict[str, FloatArray] = field(default_factory=dict)
+    compute: FloatArray | float = 0.0
+    longer: dict[str, FloatArray] = field(default_factory=dict)
+    exchange: dict[str, FloatArray] = field(default_factory=dict)
+    work: dict[str, FloatArray] = field(default_factory=dict)
+    counts: dict[str, FloatArray] = field(default_factory=dict)
+
+    def add(self, into: dict[str, FloatArray], name: str, values: FloatArray) -> None:
+        into[name] = into[name] + values if name in into else values
+
+    def add_scaled(self, other: "_Tally", times: float) -> None:
+        for mine, theirs in (
+            (self.read, other.read),
+            (self.longer, other.longer),
+            (self.exchange, other.exchange),
+            (self.work, other.work),
+        ):
+            for name, values in theirs.items():
+                self.add(mine, name, values * times)
+        self.compute = self.compute + other.compute * times
+        for name, values in other.counts.items():
+            self.counts[name] = np.maximum(self.counts.get(name, 0.0), values)
+
+    def local(self, overlap: str) -> dict[str, FloatArray]:
+        """Seconds spent on the card itself, by component, under an overlap rule."""
+        if overlap == "per_operator":
+            return self.longer
+        reads = np.sum(list(self.read.values()), axis=0)
+        computing = self.compute > reads
+        components = {n: np.where(computing, 0.0, values) for n, values in self.read.items()}
+        components["compute"] = np.where(computing, self.compute, 0.0)
+        return components
+
+    def seconds(self, overlap: str) -> FloatArray:
+        parts = [*self.local(overlap).values(), *self.exchange.values()]
+        return np.sum(parts, axis=0) if parts else np.zeros(self.plans)
+
+
+class RooflineModel:
+    """Peaks and stated efficiencies; nothing is fitted."""
+
+    name = "roofline"
+
+    def memory(self, problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEstimate:
+        """Bytes on the fullest card; see ``costmodels.memory.estimate``."""
+        return memory.estimate(problem, plans, held)
+
+    def decode(
+        self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
+    ) -> StepEstimate:
+        """Time of one token for each session of the batch.
+
+        With a pipeline the batch is cut into micro-batches that follow each other through the
+        stages: a token takes the longer of one micro-batch passing all stages, and the slowest
+        stage serving all micro-batches.
+        """
+        parts = np.minimum(plans.microbatches, np.maximum(batch, 1))
+        instance = -(-batch // parts)
+        pass_ = Pass(
+            "decode",
+            rank_sequences=-(-instance // plans.attention_dp),
+            instance_sequences=instance,
+            new_tokens=np.ones(len(plans)),
+            held_tokens=context,
+        )
+        return _forward(problem, plans, pass_, parts, batch)
+
+    def prefill(
+        self, problem: Problem, plans: PlanTable, tokens: FloatArray, prefix: FloatArray
+    ) -> StepEstimate:
+        """Time to take in ``tokens`` tokens of one session on every attention shard."""
+        one = np.ones_like(plans.tp)
+        pass_ = Pass("prefill", one, plans.attention_dp, tokens, prefix)
+        return _forward(problem, plans, pass_, one, plans.attention_dp)
+
+
+def _forward(
+    problem: Problem, plans: PlanTable, pass_: Pass, parts: IntArray, batch: IntArray
+) -> StepEstimate:
+    """Compose operators, collectives, stages and overhead into one step."""
+    efficiency: PhaseEfficiency = getattr(problem.assumptions.efficiency, pass_.phase)
+    layers = [_layer(problem, group, plans, pass_, efficiency) for group in problem.model.layers]
+    first, last = _edges(problem, plans, pass_, efficiency)
+    whole = _Tally(len(plans))
+    for group, layer in zip(problem.model.layers, layers, strict=True):
+        whole.add_scaled(layer, group.count)
+    whole.add_scaled(first, 1)
+    whole.add_scaled(last, 1)
+    overlap = problem.assumptions.overlap
+    components = {**whole.local(overlap), **whole.exchange}
+    if (plans.pp > 1).any():
+        _pipeline(problem, plans, pass_, parts, efficiency, layers, (first, last), components)
+    components["overhead"] = _overhead(problem, batch)
+    return StepEstimate(components, {**whole.work, **whole.counts})
+
+
+def _tally(
+    problem: Problem,
+    plans: PlanTable,
+    operators: Iterable[Operator],
+    exchanges: Iterable[Exchange],
+    efficiency: PhaseEfficiency,
+) -> _Tally:
+    """Turn work into seconds: the slower of compute and reads per operator, collectives after."""
+    tally = _Tally(len(plans))
+    bandwidth = problem.hardware.memory.hbm.bandwidth * efficiency.memory
+    for operator in operators:
+        peak = problem.compute_peak(operator.tensor) * getattr(efficiency, operator.efficiency)
+        read = operator.bytes / bandwidth
+        compute = operator.flops / peak
+        computing = compute > read
+        tally.add(tally.read, operator.component, read)
+        tally.compute = tally.compute + compute
+        tally.add(tally.longer, operator.component, np.where(computing, 0.0, read))
+        tally.add(tally.longer, "compute", np.where(computing, compute, 0.0))
+        tally.add(tally.work, "flops", operator.flops)
+        tally.add(tally.work, "bytes_read", operator.bytes + np.zeros(len(plans)))
+        tally.add(tally.work, f"{operator.component}_bytes", operator.bytes + np.zeros(len(plans)))
+    for exchange in exchanges:
+        seconds = exchange_seconds(problem, plans, exchange, efficiency.network)
+        tally.add(tally.exchange, exchange.component, seconds)
+        tally.add(tally.work, "bytes_sent", bytes_sent(exchange))
+    return tally
+
+
+def _layer(
+    problem: Problem,
+    group: LayerGroup,
+    plans: PlanTable,
+    pass_: Pass,
+    efficiency: PhaseEfficiency,
+) -> _Tally:
+    """One layer of a group."""
+    operators = attention.operators(problem, group, plans, pass_)
+    operators += ffn.operators(problem, group, plans, pass_)
+    rows = pass_.rank_tokens(plans.cp)
+    sums = ffn.output_sum(problem, plans, rows)
+    exchanges = attention.exchanges(problem, group, plans, pass_) + sums
+    exchanges += ffn.exchanges(problem, group, plans, pass_)
+    if not isinstance(group.ffn, MoeFfn):
+        exchanges += sums
+    if problem.assumptions.count_norms:
+        size = sharding.norm_bytes(problem.model, group)
+        operators.append(_vectors(problem, plans, size))
+    tally = _tally(problem, plans, operators, exchanges, efficiency)
+    if isinstance(group.ffn, MoeFfn):
+        outcome = ffn.routed(problem, group.ffn, plans, pass_)
+        tally.counts["active_experts"] = outcome.active
+        tally.counts["busiest_group_tasks"] = outcome.busiest_tasks
+    return tally
+
+
+def _vectors(problem: Problem, plans: PlanTable, size: FloatArray | float) -> Operator:
+    """Reads that multiply nothing: norms and embedding rows, whole on every rank unless even."""
+    share = plans.tp if problem.assumptions.read_shards == "even" else np.ones_like(plans.tp)
+    nothing = np.zeros(len(plans))
+    return Operator("dense_weights", "head", "head", nothing, size / share)
+
+
+def _edges(
+    problem: Problem, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> tuple[_Tally, _Tally]:
+    """Embedding rows on the first stage; final norm and output head on the last."""
+    model = problem.model
+    rows = pass_.rank_tokens(plans.cp)
+    first: list[Operator] = []
+    numbers = float(model.hidden) * sharding.vocabulary_rows(model, plans)
+    # Only the last position of each sequence is projected onto the vocabulary.
+    flops = 2.0 * pass_.rank_sequences * numbers
+    last = [Operator("dense_weights", "head", "head", flops, sharding.head_bytes(model, plans))]
+    if problem.assumptions.count_norms:
+        row = model.hidden * model.formats.embedding.bytes_per_number
+        first.append(_vectors(problem, plans, rows * row))
+        last.append(_vectors(problem, plans, model.hidden * model.formats.norms.bytes_per_number))
+    return (
+        _tally(problem, plans, first, [], efficiency),
+        _tally(problem, plans, last, [], efficiency),
+    )
+
+
+def _pipeline(
+    problem: Problem,
+    plans: PlanTable,
+    pass_: Pass,
+    parts: IntArray,
+    efficiency: PhaseEfficiency,
+    layers: list[_Tally],
+    edges: tuple[_Tally, _Tally],
+    components: dict[str, FloatArray],
+) -> None:
+    """Add the hand-over between stages, and the wait for the slowest one (6-7)."""
+    overlap = problem.assumptions.overlap
+    number_bytes = problem.model.formats.activations.bytes_per_number
+    shards = np.where(plans.sp == 1, plans.tp, 1)
+    size = pass_.rank_tokens(plans.cp) * problem.model.hidden * number_bytes / shards
+    sends, slowest_send = boundary_seconds(problem.hardware, plans, size, efficiency.network)
+    components["pipeline_send"] = sends
+    per_layer = np.array([layer.seconds(overlap) for layer in layers])
+    first, last = (edge.seconds(overlap) for edge in edges)
+    counts = tuple(group.count for group in problem.model.layers)
+    slowest = np.empty(len(plans))
+    for stages in np.unique(plans.pp):
+        rows = np.flatnonzero(plans.pp == stages)
+        stage = sharding.stage_layers(counts, int(stages)) @ per_layer[:, rows]
+        stage[0] += first[rows]
+        stage[-1] += last[rows]
+        slowest[rows] = stage.max(axis=0)
+    passing = np.sum(list(components.values()), axis=0)
+    wait = np.maximum(parts * (slowest + slowest_send) - passing, 0.0)
+    components["pipeline_wait"] = np.where(plans.pp > 1, wait, 0.0)
+
+
+def _overhead(problem: Problem, batch: IntArray) -> FloatArray:
+    """Fixed seconds of a step, by the band that the batch falls into."""
+    overhead = problem.assumptions.overhead
+    if not isinstance(overhead, tuple):
+        return np.full(len(batch), overhead)
+    bounds = [band.up_to for band in overhead if band.up_to is not None]
+    seconds = np.array([band.seconds for band in overhead])
+    band = np.minimum(np.searchsorted(bounds, batch), len(seconds) - 1)
+    return seconds[band]

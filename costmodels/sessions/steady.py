@@ -1,0 +1,243 @@
+"""Sessions always waiting: the batch that costs least within memory and limits, in closed form.
+
+A step is taken at the mean context of the sessions in flight. Prompts are taken in between steps
+on the same cards, which stretches the time per token:
+``tpot = step + batch · prefill / generate``. A session then lasts ``ttft + generate · tpot``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from costmodels.base import CostModel
+from costmodels.memory import largest_true
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.sessions.outcome import BOUNDS, Outcomes, bill
+from specs.problem import Problem
+
+MOST = 2**20
+"""Largest batch per attention shard that is looked for."""
+
+_LADDER = 24
+"""Batches, each 3/4 of the one before, among which the cheapest is taken besides the largest."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The classes in flight together.
+
+    ``arriving``  share of the sessions that belong to each class
+    ``present``   share of those in flight: a class that generates longer is present for longer
+    """
+
+    problem: Problem
+
+    @cached_property
+    def arriving(self) -> FloatArray:
+        return np.array([c.share or 1.0 for c in self.problem.workload.classes])
+
+    @cached_property
+    def generate(self) -> FloatArray:
+        return np.array([float(c.generate) for c in self.problem.workload.classes])
+
+    @cached_property
+    def present(self) -> FloatArray:
+        weight: FloatArray = self.arriving * self.generate
+        return weight / weight.sum()
+
+    @property
+    def context(self) -> float:
+        """Tokens held per session in flight, by the ``steady_context`` assumption."""
+        start = [float(c.context + c.prompt) for c in self.problem.workload.classes]
+        if self.problem.assumptions.steady_context == "start":
+            return float(self.present @ start)
+        return float(self.present @ (np.array(start) + self.generate / 2))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Times at one batch; the arrays per class have shape ``(classes, plans)``."""
+
+    tpot: FloatArray
+    ttft: FloatArray
+    last: FloatArray
+
+
+class SteadyLoad:
+    """One steady workload on one table of plans, asked at any batch."""
+
+    def __init__(self, model: CostModel, problem: Problem, plans: PlanTable) -> None:
+        self.model, self.problem, self.plans = model, problem, plans
+        self.mix = Mix(problem)
+        self._prefill = np.array([self._prefill_seconds(c) for c in range(len(self.mix.generate))])
+
+    def _prefill_seconds(self, index: int) -> FloatArray:
+        shape = self.problem.workload.classes[index]
+        if not shape.prompt:
+            return np.zeros(len(self.plans))
+        tokens = np.full(len(self.plans), float(shape.prompt))
+        prefix = np.full(len(self.plans), float(shape.context))
+        return self.model.prefill(self.problem, self.plans, tokens, prefix).seconds
+
+    def held(self, batch: IntArray) -> FloatArray:
+        """Sessions of each class on the busiest attention rank."""
+        return np.outer(-(-batch // self.plans.attention_dp), self.mix.present)
+
+    def fits(self, batch: IntArray) -> BoolArray:
+        """Whether the KV of ``batch`` sessions at their peak fits beside the rest."""
+        return self.model.memory(self.problem, self.plans, self.held(batch)).fits
+
+    def pace(self, batch: IntArray) -> Pace:
+        """Time per token, to the first token and to the end of a session, at ``batch``."""
+        context = np.full(len(self.plans), self.mix.context)
+        step = self.model.decode(self.problem, self.plans, np.maximum(batch, 1), context).seconds
+        # One pass takes in a prompt on every attention shard.
+        own = self.mix.arriving @ self._prefill / self.plans.attention_dp
+        tpot = step + batch * own / float(self.mix.arriving @ self.mix.generate)
+        # A new session waits for the step in flight, then for its own prompt.
+        ttft = step + self._prefill
+        return Pace(tpot, ttft, ttft + tpot * (self.mix.generate[:, None] - 1))
+
+    def slack(self, pace: Pace) -> dict[str, FloatArray]:
+        """Margin to each kind of limit, shape ``(classes, plans)``; inf where there is none."""
+        shape = pace.ttft.shape
+        times = {"tpot": np.broadcast_to(pace.tpot, shape), "ttft": pace.ttft,
+                 "deadline": pace.last}
+        margins = {}
+        for name, time in times.items():
+            limits = [getattr(c, name) for c in self.problem.workload.classes]
+            limit = np.array([np.inf if x is None else x for x in limits])
+            margins[name] = limit[:, None] - time
+        return margins
+
+    def on_time_share(self, batch: IntArray) -> FloatArray:
+        """Share of the sessions that meet all their limits at ``batch``."""
+        least = np.minimum.reduce(list(self.slack(self.pace(batch)).values()))
+        share: FloatArray = self.mix.arriving @ (least >= 0)
+        return share
+
+
+def _required(problem: Problem) -> float:
+    return problem.workload.on_time_share - 1e-9
+
+
+def _upper(problem: Problem, plans: PlanTable) -> IntArray:
+    """Largest batch worth trying: the plan's own, the closed loop's share, or the search bound."""
+    upper = MOST * plans.attention_dp
+    if problem.workload.concurrency is not None:
+        upper = np.minimum(upper, -(-problem.workload.concurrency // plans.replicas))
+    if problem.workload.serving == "one_at_a_time":
+        upper = np.ones_like(upper)
+    return np.where(plans.batch > 0, np.minimum(upper, plans.batch), upper)
+
+
+def fixed_batch(problem: Problem, plans: PlanTable) -> BoolArray:
+    """Whether the batch is given rather than chosen: by the plan, or by a closed loop."""
+    closed = problem.workload.concurrency is not None
+    alone = problem.workload.serving == "one_at_a_time"
+    return np.full(len(plans), closed or alone) | (plans.batch > 0)
+
+
+def smallest_batch(problem: Problem, plans: PlanTable) -> IntArray:
+    """Sessions that an instance must hold for the plan to work at all."""
+    return np.where(fixed_batch(problem, plans), _upper(problem, plans), 1)
+
+
+def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
+    """Choose the batch of every plan, and take the closed form there."""
+    load = SteadyLoad(model, problem, plans)
+    upper = _upper(problem, plans)
+    in_memory = largest_true(load.fits, upper)
+    in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), in_memory)
+    fixed = fixed_batch(problem, plans)
+    batch = np.where(fixed, upper, _cheapest(load, in_time))
+    return _at(load, batch, _binding(load, in_time, in_memory, upper))
+
+
+def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
+    """Cheapest batch among the largest, whole rounds of the shards below it, and a ladder.
+
+    A step grows less than its batch, so the largest usually wins; a batch that fills its shards
+    and micro-batches unevenly, or a jump in a measured table, may make a smaller one cheaper.
+    """
+    round_size = load.plans.attention_dp * load.plans.microbatches
+    best = np.maximum(largest, 1)
+    best_rate = _rate(load, best)
+    candidate = best.astype(np.float64)
+    for _ in range(_LADDER):
+        whole = np.maximum(candidate.astype(np.int64) // round_size * round_size, 1)
+        rate = _rate(load, whole)
+        better = rate > best_rate * (1 + 1e-12)
+        best, best_rate = np.where(better, whole, best), np.where(better, rate, best_rate)
+        candidate = candidate * 0.75
+        if (candidate < 1).all():
+            break
+    return best
+
+
+def _rate(load: SteadyLoad, batch: IntArray) -> FloatArray:
+    """On-time sessions per second of one instance."""
+    pace = load.pace(batch)
+    least = np.minimum.reduce(list(load.slack(pace).values()))
+    share = load.mix.arriving @ (least >= 0)
+    generate = float(load.mix.arriving @ load.mix.generate)
+    rate: FloatArray = share * batch / (pace.tpot * generate)
+    return rate
+
+
+def _binding(
+    load: SteadyLoad, in_time: IntArray, in_memory: IntArray, upper: IntArray
+) -> IntArray:
+    """What stops the batch from growing by one."""
+    slack = load.slack(load.pace(in_time + 1))
+    names = list(slack)
+    tightest = np.argmin([slack[name].min(axis=0) for name in names], axis=0)
+    limit = np.array([BOUNDS.index(name) for name in names])[tightest]
+    given = "concurrency" if load.problem.workload.concurrency is not None else "batch"
+    at_top = np.where(in_memory < upper, BOUNDS.index("memory"), BOUNDS.index(given))
+    unbounded = (in_memory == upper) & ~fixed_batch(load.problem, load.plans)
+    at_top = np.where(unbounded, BOUNDS.index("none"), at_top)
+    return np.where(in_time < in_memory, limit, at_top)
+
+
+def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
+    problem, plans = load.problem, load.plans
+    pace = load.pace(batch)
+    least = np.minimum.reduce(list(load.slack(pace).values()))
+    generate = float(load.mix.arriving @ load.mix.generate)
+    in_flight = batch * plans.replicas
+    if problem.workload.concurrency is not None:
+        in_flight = np.full_like(in_flight, problem.workload.concurrency)
+    rate = in_flight / (pace.tpot * generate)
+    on_time = load.mix.arriving @ (least >= 0)
+    charge = bill(problem, plans, 1 / rate)
+    return Outcomes(
+        cost=charge.per_session(problem, on_time),
+        on_time=on_time,
+        slack_s=_share_margin(least, load.mix.arriving, _required(problem)),
+        span_s=pace.last.max(axis=0),
+        gpu_seconds=charge.gpu_seconds,
+        energy_j=charge.energy_j,
+        money=charge.money,
+        sessions_per_s=rate,
+        tokens_per_s=rate * generate,
+        batch=batch,
+        bound=bound,
+        tpot_s=pace.tpot,
+        ttft_s=pace.ttft.max(axis=0),
+    )
+
+
+def _share_margin(margins: FloatArray, shares: FloatArray, required: float) -> FloatArray:
+    """Margin at which the classes that meet it make up the required share."""
+    order = np.argsort(-margins, axis=0, kind="stable")
+    position = np.argmax(np.cumsum(shares[order], axis=0) >= required, axis=0)
+    ranked = np.take_along_axis(margins, order, axis=0)
+    chosen: FloatArray = np.take_along_axis(ranked, position[None], axis=0)[0]
+    return chosen
+
+
+Evaluate = Callable[[CostModel, Problem, PlanTable], Outcomes]
+"""How a kind of workload turns plans into outcomes."""

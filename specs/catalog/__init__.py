@@ -1,0 +1,68 @@
+"""The catalogue: models, machines and loads as YAML files, every figure with its source.
+
+A new entry is a new file in ``models/``, ``hardware/`` or ``workloads/``; its name is that of the
+file.
+"""
+
+import copy
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from specs.documents import read_file
+from specs.errors import SpecError, nearest, shown
+
+Kind = Literal["models", "hardware", "workloads"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What the catalogue holds, as named in commands and in JSON."""
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,78}[a-z0-9])?")
+"""Names of entries; no separator of folders can be part of one."""
+
+_SINGULAR = {"models": "model", "hardware": "hardware", "workloads": "workload"}
+_HERE = Path(__file__).parent
+_SUFFIX = ".yaml"
+
+
+def _folder(kind: str) -> Path:
+    if kind not in KINDS:
+        raise SpecError.single(
+            "", kind, f"the catalogue holds {', '.join(KINDS)}", nearest(kind, KINDS)
+        )
+    return _HERE / kind
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the names of all entries of ``kind``, sorted."""
+    stems = (file.name.removesuffix(_SUFFIX) for file in _folder(kind).glob(f"*{_SUFFIX}"))
+    return tuple(sorted(stem for stem in stems if NAME.fullmatch(stem)))
+
+
+@lru_cache(maxsize=256)
+def _read(kind: Kind, name: str) -> dict[str, Any]:
+    return read_file(_folder(kind) / f"{name}{_SUFFIX}")
+
+
+def entry(kind: str, name: str) -> dict[str, Any]:
+    """Return the mapping of one entry, as it stands in its file.
+
+    Raises ``SpecError`` for a name that is not there, with the nearest one that is.
+    """
+    known = names(kind)
+    if name not in known:
+        word = _SINGULAR[kind]
+        raise SpecError.single(
+            word, shown(name), f"no {word} of that name in the catalogue", nearest(name[:80], known)
+        )
+    # The caller may change what it gets.
+    return copy.deepcopy(_read(cast(Kind, kind), name))
+
+
+def listing(kind: str) -> list[dict[str, Any]]:
+    """Return name, title and sources of every entry of ``kind``."""
+    entries = ((name, entry(kind, name)) for name in names(kind))
+    return [
+        {"name": name, "title": raw.get("title", ""), "sources": list(raw.get("sources", []))}
+        for name, raw in entries
+    ]

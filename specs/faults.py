@@ -1,0 +1,230 @@
+"""What pydantic found wrong, in the words of a user of the spec.
+
+One fault an error: the alternatives that pydantic tried for one value are reduced to the one that
+says most, and a misspelt key is not also reported as a missing one.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from specs import paths, schema
+from specs.errors import Fault, SpecError, nearest, shown
+
+MOST = 50
+"""Faults that are reported one by one; the rest are counted."""
+
+_LONGEST_KEY = 60
+_QUOTED = re.compile(r"'([^']*)'")
+_LEADING_PATH = re.compile(r"([a-z_]+(?:\.[\w-]+)+)(?:: | )(.+)", re.DOTALL)
+
+_WHOLE = "expected a whole number"
+_NUMBER = "expected a number"
+_SWITCH = "expected true or false"
+_TEXT = "expected text"
+_LIST = "expected a list"
+_MAPPING = "expected a mapping of keys to values"
+
+_PLAIN = {
+    "missing": "missing",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "expected a finite number",
+    "bool_type": _SWITCH,
+    "bool_parsing": _SWITCH,
+    "string_type": _TEXT,
+    "none_required": "must be left out or empty",
+    "tuple_type": _LIST,
+    "list_type": _LIST,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "mapping_type": _MAPPING,
+    "invalid_key": "keys must be text",
+}
+"""Messages that need no figure."""
+
+
+def _at_least_items(ctx: Mapping[str, Any]) -> str:
+    least = ctx["min_length"]
+    return "must not be empty" if least == 1 else f"needs at least {least} items"
+
+
+_FILLED: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "greater_than": lambda ctx: f"must be greater than {ctx['gt']:g}",
+    "greater_than_equal": lambda ctx: f"must be at least {ctx['ge']:g}",
+    "less_than": lambda ctx: f"must be less than {ctx['lt']:g}",
+    "less_than_equal": lambda ctx: f"must be at most {ctx['le']:g}",
+    "string_too_short": lambda ctx: "must not be empty",
+    "string_too_long": lambda ctx: f"must have at most {ctx['max_length']} characters",
+    "too_short": _at_least_items,
+    "too_long": lambda ctx: f"must have at most {ctx['max_length']} items",
+    "value_error": lambda ctx: str(ctx["error"]),
+}
+"""Messages that take a figure from the rule."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One error of pydantic, put back on the data: ``parts`` lead to ``value`` in the input.
+
+    ``union`` is how many parts stood before the first alternative that pydantic tried, or -1.
+    """
+
+    parts: tuple[str | int, ...]
+    value: object
+    type: str
+    ctx: Mapping[str, Any]
+    union: int
+
+    @property
+    def words(self) -> list[str]:
+        """The allowed words, where the rule is a list of them."""
+        if self.type == "union_tag_invalid":
+            return _QUOTED.findall(self.ctx["expected_tags"])
+        return _QUOTED.findall(self.ctx["expected"]) if self.type == "literal_error" else []
+
+
+def _locate(error: ErrorDetails, raw: object) -> _Found:
+    """Follow the error's location through ``raw``, leaving out the names of alternatives."""
+    loc, here, union = error["loc"], raw, -1
+    parts: tuple[str | int, ...] = ()
+    for i, part in enumerate(loc):
+        last = i == len(loc) - 1
+        if isinstance(here, Mapping):
+            is_tag = not last and here.get("kind") == part
+            missing_here = last and error["type"] in ("missing", "extra_forbidden")
+            if not is_tag and (part in here or missing_here):
+                parts, here = (*parts, part), here.get(part)
+                continue
+        elif isinstance(here, list | tuple) and isinstance(part, int):
+            parts, here = (*parts, part), (here[part] if part < len(here) else None)
+            continue
+        if union < 0 and isinstance(part, str) and part != "[key]" and "kind" not in _dict(here):
+            union = len(parts)
+    if error["type"].startswith("union_tag"):
+        parts, here = (*parts, "kind"), _dict(here).get("kind")
+    return _Found(parts, here, error["type"], error.get("ctx", {}), union)
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _most_telling(tried: list[_Found]) -> list[_Found]:
+    """Return what to report of the alternatives tried for one value."""
+    deepest = max(len(found.parts) for found in tried)
+    inner = [found for found in tried if len(found.parts) == deepest]
+    if deepest > tried[0].union:
+        return inner
+    if isinstance(tried[0].value, list | tuple):
+        rules = [f for f in inner if f.type not in ("literal_error", "value_error")]
+        return (rules or inner)[:1]
+    return [_merged(inner)]
+
+
+def _merged(tried: list[_Found]) -> _Found:
+    """Return one error that names everything which may stand instead of a single value."""
+    words = list(dict.fromkeys(word for found in tried for word in found.words))
+    rules = [f for f in tried if not f.words]
+    bounds = [f for f in rules if f.type in _FILLED]
+    if bounds and not (isinstance(bounds[0].value, str) and words):
+        return bounds[0]
+    kinds = {_PLAIN[f.type].removeprefix("expected ") for f in rules if f.type in _PLAIN}
+    choices = sorted(kinds - {"a list"}) + [repr(word) for word in words]
+    wanted = ValueError(f"expected {_either(choices)}, or a list of them")
+    hint = {"words": words, "error": wanted}
+    return _Found(tried[0].parts, tried[0].value, "value_error", hint, tried[0].union)
+
+
+def _either(choices: list[str]) -> str:
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _reduced(all_found: Iterable[_Found]) -> list[_Found]:
+    """Keep one error where pydantic tried alternatives, in the order of the input."""
+    groups: dict[tuple[str | int, ...], list[_Found]] = {}
+    for i, found in enumerate(all_found):
+        key = found.parts[: found.union] if found.union >= 0 else ("", i)
+        groups.setdefault(key, []).append(found)
+    return [
+        kept
+        for tried in groups.values()
+        for kept in (_most_telling(tried) if tried[0].union >= 0 else tried)
+    ]
+
+
+def _hint(found: _Found, raw: object, root: type[BaseModel]) -> str:
+    if found.type == "extra_forbidden":
+        place = schema.place_at(root, found.parts[:-1], raw)
+        return nearest(str(found.parts[-1])[:_LONGEST_KEY], schema.keys(place, _parent(raw, found)))
+    words = found.ctx.get("words") or found.words
+    if words and isinstance(found.value, str):
+        hint = nearest(found.value[:_LONGEST_KEY], words)
+        return hint if hint.startswith("Did") else ""  # the message lists them already
+    return ""
+
+
+def _parent(raw: object, found: _Found) -> Any:
+    here: Any = raw
+    for part in found.parts[:-1]:
+        here = here[part]
+    return here
+
+
+def _message(found: _Found) -> str:
+    if found.type == "extra_forbidden":
+        return "unknown key"
+    if found.type == "union_tag_not_found":
+        return "missing"
+    if found.words:
+        return f"expected {_either(found.words)}"
+    if found.type in _FILLED:
+        return _FILLED[found.type](found.ctx)
+    return _PLAIN.get(found.type, "not accepted here")
+
+
+def _fault(found: _Found, raw: object, root: type[BaseModel]) -> Fault:
+    message, path = _message(found), paths.text(found.parts)
+    # A rule between parts of the spec names the part that it is about in its text.
+    named = _LEADING_PATH.fullmatch(message) if not found.parts else None
+    if named and named[1].split(".")[0] in root.model_fields:
+        path, message = named[1], named[2]
+    whole = isinstance(found.value, Mapping | list | tuple) and found.type in (*_FILLED, "missing")
+    silent = whole or found.type == "extra_forbidden"
+    return Fault(path, "" if silent else _shown(found.value), message, _hint(found, raw, root))
+
+
+def _shown(value: object) -> str:
+    """Return ``value`` as it would be written in a spec."""
+    return str(value).lower() if isinstance(value, bool) else shown(value)
+
+
+def _without_echoes(faults: list[Fault]) -> list[Fault]:
+    """Leave out the missing keys that stand there misspelt."""
+    meant = set()
+    for fault in faults:
+        word = re.fullmatch(r"Did you mean '(.*)'\?", fault.hint)
+        if fault.message == "unknown key" and word:
+            meant.add(paths.sibling(fault.path, word[1]))
+    return [f for f in faults if f.message != "missing" or f.path not in meant]
+
+
+def spec_error(error: ValidationError, raw: object, root: type[BaseModel]) -> SpecError:
+    """Return what ``error`` found in ``raw``, checked as ``root``, as faults for people."""
+    details = error.errors(include_url=False, include_input=False)
+    found = _reduced(_locate(detail, raw) for detail in details)
+    faults = _without_echoes([_fault(f, raw, root) for f in found])
+    if len(faults) > MOST:
+        more = Fault("", "", f"{len(faults) - MOST} more faults of this kind are not shown")
+        faults = [*faults[:MOST], more]
+    return SpecError(faults)

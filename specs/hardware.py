@@ -1,0 +1,111 @@
+"""What a user may say of a machine: cards, memory, servers, links and measured collectives."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from specs.base import Count, Name, Spec
+from specs.model import Dtype
+from specs.units import (
+    Bytes,
+    BytesPerSecond,
+    FlopPerSecond,
+    MoneyPerSecond,
+    Seconds,
+    SecondsOrZero,
+    Watts,
+)
+
+
+class Card(Spec):
+    """One accelerator."""
+
+    name: str = ""
+    peak: Annotated[dict[Dtype, FlopPerSecond], Field(min_length=1)]
+    """Dense matrix rate of each number format."""
+    price: MoneyPerSecond | None = None
+    """Price of one card for a time, e.g. ``2.5 USD/h``."""
+
+
+class MemoryTier(Spec):
+    """One kind of memory beside each card."""
+
+    capacity: Bytes
+    """Bytes that one card may use."""
+    bandwidth: BytesPerSecond
+    """Peak read rate of one card."""
+
+
+class Memory(Spec):
+    """The memory of one card."""
+
+    hbm: MemoryTier
+
+
+class Server(Spec):
+    """The unit of installation and of power supply."""
+
+    cards: Count
+    power: Watts | None = None
+    """Most power that one server draws, cards and everything else."""
+
+
+class Level(Spec):
+    """One level of the fabric: ``size`` cards reach each other at this bandwidth and latency."""
+
+    name: Name
+    size: Count
+    """Cards in one domain of this level."""
+    bandwidth: BytesPerSecond
+    """Bytes per second that one card sends, per direction."""
+    latency: SecondsOrZero
+    """Start-up time of one message, i.e. α of one round."""
+    source: str = ""
+    """Where the latency was measured: published values differ by path."""
+
+
+class MeasuredCollective(Spec):
+    """One measured collective, which stands in for the formula at this size and placement."""
+
+    operation: Literal["allreduce", "reduce_scatter", "all_gather", "all_to_all"]
+    ranks: Count
+    span: Count
+    """Servers over which the ranks are spread."""
+    bytes: Bytes
+    """Bytes of the input of one rank."""
+    seconds: Seconds
+    source: str = ""
+
+
+class HardwareSpec(Spec):
+    """A machine of equal cards: what is there to deploy on."""
+
+    name: Name
+    title: str = ""
+    sources: tuple[str, ...] = ()
+    """Where the figures come from."""
+    cards: Count
+    """Cards in the whole machine."""
+    card: Card
+    memory: Memory
+    server: Server
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)]
+    """Fabric from the inside out; the last level joins all cards that may work together."""
+    collectives: tuple[MeasuredCollective, ...] = ()
+
+    @model_validator(mode="after")
+    def _nested(self) -> Self:
+        names = [level.name for level in self.levels]
+        if len(set(names)) != len(names):
+            raise ValueError(f"level names must differ, got {names}")
+        sizes = [level.size for level in self.levels]
+        if any(outer <= inner or outer % inner for inner, outer in zip(sizes, sizes[1:])):
+            raise ValueError(
+                f"each level must hold a whole number (2 or more) of the level inside, "
+                f"got sizes {sizes}"
+            )
+        if self.cards % self.server.cards:
+            raise ValueError(
+                f"cards must be a whole number of servers of {self.server.cards}, got {self.cards}"
+            )
+        return self

@@ -1,0 +1,233 @@
+"""From what a user wrote to a checked :class:`~specs.problem.Problem`.
+
+Three steps: read the document, write out what it names (catalogue entries, files, overrides), and
+check the whole. Whatever is wrong ends in one :class:`~specs.errors.SpecError`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from specs import catalog, faults, paths
+from specs.base import Spec
+from specs.documents import is_text, read_document, read_file, read_text, read_value
+from specs.errors import Fault, SpecError, nearest, shown
+from specs.hardware import HardwareSpec
+from specs.model import ModelSpec
+from specs.problem import Problem
+from specs.workload import Workload
+
+__all__ = ["canonical_json", "load_problem", "problem_hash", "read_document", "resolve"]
+
+_PARTS: dict[str, tuple[str, type[Spec]]] = {
+    "model": ("models", ModelSpec),
+    "hardware": ("hardware", HardwareSpec),
+    "workload": ("workloads", Workload),
+}
+"""Parts that may be named instead of written out: their kind in the catalogue, their shape."""
+
+_FILE_SUFFIXES = (".yaml", ".yml", ".json")
+_MOST_BASES = 8
+
+
+def resolve(
+    raw: Mapping[str, Any], base_dir: Path | None = None, files: bool = True
+) -> dict[str, Any]:
+    """Return ``raw`` with ``model``, ``hardware`` and ``workload`` written out in full.
+
+    Parameters
+    ----------
+    raw: a problem; each part is a catalogue name, the path of a YAML or JSON file, a mapping, or
+        ``{base: NAME or path, overrides: {PATH: value}}``.
+    base_dir: the folder that paths start from, normally that of the spec; the current one if not
+        given. A file must lie in it or in the current folder.
+    files: whether files may be read at all; a service says no.
+
+    Raises
+    ------
+    SpecError: one fault for each part that cannot be written out.
+    """
+    folder = base_dir or Path.cwd()
+    done, found = dict(raw), list[Fault]()
+    for part in _PARTS:
+        if part in raw:
+            try:
+                done[part] = _written_out(part, raw[part], folder, files)
+            except SpecError as error:
+                found += error.faults
+    if found:
+        raise SpecError(found)
+    return done
+
+
+def _written_out(part: str, value: object, folder: Path, files: bool, bases: int = 0) -> Any:
+    if bases > _MOST_BASES:
+        raise SpecError.single(part, value, f"more than {_MOST_BASES} bases on top of each other")
+    if isinstance(value, str):
+        if not _is_path(value):
+            return catalog.entry(_PARTS[part][0], value)
+        file = _permitted(part, value, folder, files)
+        inner = _within(part, value, lambda: read_file(file))
+        return _written_out(part, inner, file.parent, files, bases + 1)
+    if not isinstance(value, Mapping):
+        raise SpecError.single(part, value, "expected a name, the path of a file or a mapping")
+    if "base" in value or "overrides" in value:
+        return _overridden(part, value, folder, files, bases)
+    return dict(value)
+
+
+def _is_path(value: str) -> bool:
+    return "/" in value or "\\" in value or value.endswith(_FILE_SUFFIXES)
+
+
+def _permitted(part: str, value: str, folder: Path, files: bool) -> Path:
+    """Return the file that ``value`` names, if it may be read."""
+    if not files:
+        raise SpecError.single(
+            part, value, "files are not read here", "Give a catalogue name, or write it out"
+        )
+    if not value.endswith(_FILE_SUFFIXES):
+        raise SpecError.single(part, value, f"a file must end in {', '.join(_FILE_SUFFIXES)}")
+    roots = (folder.resolve(), Path.cwd())
+    try:
+        file = (folder / value).resolve()
+    except (OSError, ValueError):  # a loop of links, a null character
+        raise SpecError.single(part, value, "no such file") from None
+    if not any(file.is_relative_to(root) for root in roots):
+        raise SpecError.single(
+            part, value, "a file must lie in the folder of the spec or in the current folder"
+        )
+    return file
+
+
+def _within(part: str, value: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run ``read`` and put its faults down to the key that named the file."""
+    try:
+        return read()
+    except SpecError as error:
+        raise SpecError(replace(f, path=part, value=shown(value)) for f in error.faults) from None
+
+
+def _overridden(
+    part: str, value: Mapping[str, Any], folder: Path, files: bool, bases: int
+) -> dict[str, Any]:
+    for key in value:
+        if key not in ("base", "overrides"):
+            raise SpecError.single(
+                f"{part}.{shown(key)}",
+                None,
+                "unknown key beside base; other values go under overrides",
+                nearest(str(key)[:80], ("base", "overrides")),
+            )
+    base, overrides = value.get("base"), value.get("overrides") or {}
+    if not isinstance(base, str):
+        raise SpecError.single(f"{part}.base", base, "expected a name or the path of a file")
+    if not isinstance(overrides, Mapping):
+        raise SpecError.single(f"{part}.overrides", overrides, "expected paths and values")
+    raw: dict[str, Any] = _written_out(part, base, folder, files, bases + 1)
+    for path, leaf in overrides.items():
+        try:
+            raw = paths.put(raw, str(path), leaf, root=_PARTS[part][1])
+        except SpecError as error:
+            raise SpecError(replace(f, path=f"{part}.{f.path}") for f in error.faults) from None
+    return raw
+
+
+def _with_sets(
+    raw: dict[str, Any], sets: Iterable[str], folder: Path, files: bool
+) -> dict[str, Any]:
+    """Return ``raw`` with each ``PATH=VALUE`` put in its place, in order."""
+    for text in sets:
+        path, equals, value_text = text.partition("=")
+        path = path.strip()
+        if not equals or not path:
+            raise SpecError.single(
+                "", text, "expected PATH=VALUE", "Write e.g. space.tp=[1, 2] or limits.cards=8"
+            )
+        value = _within(path, value_text.strip(), lambda: _set_value(value_text))
+        if path in _PARTS:
+            value = _written_out(path, value, folder, files)
+        raw = paths.put(raw, path, value)
+    return raw
+
+
+def _set_value(text: str) -> Any:
+    return read_value(text)
+
+
+def _checked(raw: Mapping[str, Any]) -> Problem:
+    try:
+        return Problem.model_validate(raw)
+    except ValidationError as error:
+        raise faults.spec_error(error, raw, Problem) from None
+
+
+def load_problem(
+    source: str | Path | Mapping[str, Any] | Problem,
+    sets: Sequence[str] = (),
+    *,
+    files: bool = True,
+) -> Problem:
+    """Return the checked problem that ``source`` describes.
+
+    Parameters
+    ----------
+    source: a path, the text of a document, its mapping, or a problem already checked.
+    sets: texts ``PATH=VALUE``, applied in order to the problem written out in full; the value is
+        YAML, e.g. ``hardware.memory.hbm.capacity=96 GB`` or ``space.tp=[1, 2]``.
+    files: whether files may be read; if not, a string is always the text of a document.
+
+    Raises
+    ------
+    SpecError: every fault found, with the file as its source where there is one.
+    """
+    if isinstance(source, Problem) and not sets:
+        return source
+    raw, folder, label = _opened(source, files)
+    try:
+        full = raw if isinstance(source, Problem) else resolve(raw, folder, files)
+        return _checked(_with_sets(full, sets, folder, files))
+    except SpecError as error:
+        raise SpecError(error.faults, source=label) from None
+
+
+def _opened(
+    source: str | Path | Mapping[str, Any] | Problem, files: bool
+) -> tuple[dict[str, Any], Path, str]:
+    """Return the raw mapping, the folder that its paths start from, and the name of the file."""
+    if isinstance(source, Problem):
+        return source.model_dump(), Path.cwd(), ""
+    if isinstance(source, Mapping):
+        return dict(source), Path.cwd(), ""
+    if isinstance(source, str) and (is_text(source) or not files):
+        return read_text(source), Path.cwd(), ""
+    path = Path(source)
+    if not files:
+        raise SpecError.single("", str(source), "files are not read here")
+    return read_file(path), path.parent, str(source)
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def canonical_json(problem: Problem) -> str:
+    """Return ``problem`` as JSON in one fixed writing: every key, sorted, without spaces, in SI.
+
+    It loads again to an equal problem.
+    """
+    return _canonical(problem.model_dump(mode="json"))
+
+
+def problem_hash(problem: Problem) -> str:
+    """Return the SHA-256 of the canonical JSON, in hexadecimal, without what changes no answer.
+
+    That is ``name`` and ``search.executor``.
+    """
+    content = problem.model_dump(mode="json", exclude={"name": True, "search": {"executor"}})
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()

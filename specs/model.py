@@ -1,0 +1,168 @@
+"""What a user may say of a model: its stack as groups of equal layers, and its number formats."""
+
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from specs.base import Count, CountOrZero, Name, Spec
+from specs.units import TokensAtLeastOne
+
+BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4, "int4": 4}
+"""Bits of one number in each format."""
+
+Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
+
+
+class Format(Spec):
+    """How the numbers of one tensor class are stored and multiplied."""
+
+    dtype: Dtype = "bf16"
+    """Format of the stored numbers."""
+    block: tuple[Count, Count] | None = None
+    """Rows and columns that share one scale; a card must hold whole blocks."""
+    group: Count | None = None
+    """Numbers along the input dimension that share one scale; rounded up in each shard."""
+    scale: Dtype = "fp32"
+    """Format of the scales, where ``block`` or ``group`` is given."""
+    compute: Dtype | None = None
+    """Format that the matrix units multiply in; the stored one if not given."""
+
+    @model_validator(mode="after")
+    def _one_scaling(self) -> Self:
+        if self.block and self.group:
+            raise ValueError("give block or group, not both")
+        return self
+
+    @property
+    def bytes_per_number(self) -> float:
+        """Bytes of one stored number, without scales."""
+        return BITS[self.dtype] / 8
+
+    @property
+    def scale_bytes(self) -> float:
+        """Bytes of one scale."""
+        return BITS[self.scale] / 8
+
+    @property
+    def compute_dtype(self) -> Dtype:
+        """Format in which the matrix units multiply."""
+        return self.compute or self.dtype
+
+
+class Formats(Spec):
+    """The number format of each tensor class; BF16 where nothing is said."""
+
+    attention: Format = Format()
+    """Projections of queries, keys, values and output."""
+    ffn: Format = Format()
+    """Dense feed-forward matrices."""
+    experts: Format = Format()
+    """Routed experts."""
+    router: Format = Format()
+    """Routing matrices."""
+    norms: Format = Format()
+    """Normalisation weights and biases."""
+    head: Format = Format()
+    """Output projection to the vocabulary."""
+    embedding: Format = Format()
+    """Token embedding."""
+    kv: Format = Format()
+    """Keys and values of the context."""
+    activations: Format = Format()
+    """Hidden vectors between operators, and what collectives carry unless said otherwise."""
+
+
+class GqaAttention(Spec):
+    """Grouped-query attention: ``q_heads`` queries share ``kv_heads`` keys and values."""
+
+    kind: Literal["gqa"] = "gqa"
+    q_heads: Count
+    kv_heads: Count
+    head_dim: Count
+    qk_norm: bool = False
+    """Whether queries and keys are normalised per head (one vector of ``head_dim`` each)."""
+    qkv_bias: bool = False
+    """Whether the projections of queries, keys and values carry a bias."""
+
+    @model_validator(mode="after")
+    def _grouped(self) -> Self:
+        if self.q_heads % self.kv_heads:
+            raise ValueError(
+                f"q_heads must be a multiple of kv_heads, got {self.q_heads} and {self.kv_heads}"
+            )
+        return self
+
+
+class DenseFfn(Spec):
+    """Gated feed-forward network: three matrices of ``hidden`` × ``intermediate``."""
+
+    kind: Literal["dense"] = "dense"
+    intermediate: Count
+
+
+class MoeFfn(Spec):
+    """Mixture of experts: each token runs ``top_k`` of ``experts`` gated networks."""
+
+    kind: Literal["moe"] = "moe"
+    experts: Count
+    top_k: Count
+    intermediate: Count
+    """Intermediate width of one expert."""
+
+    @model_validator(mode="after")
+    def _enough_experts(self) -> Self:
+        if self.top_k > self.experts:
+            raise ValueError(
+                f"top_k must not exceed experts, got {self.top_k} of {self.experts} experts"
+            )
+        return self
+
+
+Attention = GqaAttention
+Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
+
+
+class LayerGroup(Spec):
+    """``count`` consecutive layers of one kind."""
+
+    count: Count
+    attention: Attention
+    ffn: Ffn
+
+
+class ModelSpec(Spec):
+    """A model: its stack of layers, vocabulary, context limit and number formats."""
+
+    name: Name
+    title: str = ""
+    sources: tuple[str, ...] = ()
+    """Where the figures come from."""
+    hidden: Count
+    """Width of the hidden vector."""
+    vocab: Count
+    tied_embeddings: bool = False
+    """Whether the output projection is the token embedding."""
+    max_context: TokensAtLeastOne
+    """Longest context that the model accepts, in tokens."""
+    layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
+    """The stack from input to output."""
+    formats: Formats = Formats()
+    parameters: CountOrZero | None = None
+    """Published parameter count, checked against the shapes."""
+
+    @cached_property
+    def layer_count(self) -> int:
+        """Number of layers of the whole stack."""
+        return sum(group.count for group in self.layers)
+
+    @cached_property
+    def moe(self) -> tuple[MoeFfn, ...]:
+        """The distinct mixture-of-experts networks of the stack; empty for a dense model."""
+        found = {g.ffn: None for g in self.layers if isinstance(g.ffn, MoeFfn)}
+        return tuple(found)
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer routes tokens to experts."""
+        return bool(self.moe)

@@ -1,0 +1,257 @@
+"""The whole problem: model, hardware, workload, objective, limits, space and assumptions."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+
+from specs.base import Count, CountOrZero, Spec
+from specs.hardware import HardwareSpec
+from specs.model import Dtype, ModelSpec
+from specs.space import Space
+from specs.units import (
+    BytesOrZero,
+    Fraction,
+    FractionOrZero,
+    MoneyPerHour,
+    SecondsOrZero,
+    Watts,
+)
+from specs.workload import Workload
+
+Currency = Literal["gpu_seconds", "money", "joules"]
+Routing = Literal[
+    "uniform_without_replacement",
+    "uniform_with_replacement",
+    "balanced",
+    "concentrated",
+    "concentrated_spread",
+]
+
+
+def _unset(value: object, info: ValidationInfo) -> None:
+    """Let nothing or an empty value pass, and refuse one that asks for what is not there yet."""
+    if value not in (None, {}, [], ()):
+        raise ValueError(
+            f"{info.field_name} is not available in this version; leave it out or empty"
+        )
+
+
+Later = Annotated[
+    None,
+    BeforeValidator(_unset),
+    WithJsonSchema({"anyOf": [{"type": "null"}, {"type": "object", "maxProperties": 0}]}),
+]
+"""A key that belongs to the language and means nothing yet: it may stand, null or empty."""
+
+
+def _no_engine(value: object) -> object:
+    """Read null as ``none``, and say of a filled engine that it cannot be used yet."""
+    if isinstance(value, dict):
+        raise ValueError("a serving engine is not available in this version; write none")
+    return "none" if value is None else value
+
+
+class Objective(Spec):
+    """What is minimised, and in which currency it is counted."""
+
+    minimise: Literal["cost_per_on_time_session"] = "cost_per_on_time_session"
+    currency: Currency = "gpu_seconds"
+    tie_within: FractionOrZero = 0.0
+    """Plans that cost at most this share more than the best are shown as ties."""
+
+
+class Limits(Spec):
+    """What a deployment may take at most; everything in the machine where nothing is said."""
+
+    cards: Count | None = None
+    servers: Count | None = None
+    power: Watts | None = None
+    money_per_hour: MoneyPerHour | None = None
+
+
+class PhaseEfficiency(Spec):
+    """Share of the peak that is reached in one phase: of bandwidths, and of compute by operator."""
+
+    memory: Fraction = 1.0
+    network: Fraction = 1.0
+    attention_projection: Fraction = 1.0
+    attention: Fraction = 1.0
+    ffn: Fraction = 1.0
+    experts: Fraction = 1.0
+    head: Fraction = 1.0
+
+
+class Efficiency(Spec):
+    """Share of the peak that is reached, by phase."""
+
+    decode: PhaseEfficiency = PhaseEfficiency()
+    prefill: PhaseEfficiency = PhaseEfficiency()
+
+
+class OverheadBand(Spec):
+    """Fixed time of a step for batches up to ``up_to`` sessions (no bound if not given)."""
+
+    up_to: Count | None = None
+    seconds: SecondsOrZero
+
+
+class Assumptions(Spec):
+    """Every idealisation of the estimate, by name; each report lists those in force."""
+
+    billing: Literal["used", "allocated"] = "used"
+    """Cards that are paid for: those of the deployment, or all within ``limits``."""
+    overlap: Literal["per_operator", "whole_step"] = "per_operator"
+    """Whether compute hides memory reads inside one operator, or over the whole step."""
+    activations: Literal["estimated", "in_workspace"] = "estimated"
+    """Whether activations are counted by their shapes, or contained in ``workspace``."""
+    workspace: BytesOrZero = 2.0 * 2**30
+    """Bytes that every card keeps free of weights and KV."""
+    capacity: Literal["per_card", "pooled"] = "per_card"
+    """Whether the fullest card decides, or the sum over the cards of an instance."""
+    routing: Routing = "uniform_without_replacement"
+    """How tokens choose experts."""
+    expert_split: Literal["whole", "fractional"] = "whole"
+    """Whether an expert group holds whole experts, or the exact share of all."""
+    read_shards: Literal["exact", "even"] = "exact"
+    """Whether what ranks hold twice is read by each, or each rank reads an even share."""
+    count_norms: bool = True
+    """Whether a step reads normalisation weights and the embedding rows of its tokens."""
+    matmul_dtype: Literal["own", "bf16"] = "own"
+    """Whether the compute peak is that of the weights' format, or of BF16 for all."""
+    reduce_dtype: Dtype | None = None
+    """Format in which partial sums travel; that of the activations if not given."""
+    dispatch_dtype: Dtype | None = None
+    """Format in which tokens travel to experts; that of the activations if not given."""
+    combine_dtype: Dtype | None = None
+    """Format in which expert outputs travel back; that of the activations if not given."""
+    a2a_dedup: Literal["none", "card"] = "none"
+    """Whether a token is sent once per chosen expert, or once per card that holds any."""
+    collective_table: Literal["next_size_up", "interpolate"] = "interpolate"
+    """How a measured table of collectives is read between its sizes."""
+    cp_layout: Literal["zigzag", "contiguous"] = "zigzag"
+    """How context-parallel ranks share the causal triangle of a prefill."""
+    steady_context: Literal["mean", "start"] = "mean"
+    """Context at which a steady step is taken: halfway through, or as at the start."""
+    overhead: Annotated[tuple[OverheadBand, ...], Field(min_length=1)] | SecondsOrZero = 0.0
+    """Fixed time of every step: one value, or bands by batch."""
+    efficiency: Efficiency = Efficiency()
+
+    @model_validator(mode="after")
+    def _rising_bands(self) -> Self:
+        if isinstance(self.overhead, tuple):
+            bounds = [band.up_to for band in self.overhead]
+            finite = [b for b in bounds if b is not None]
+            if bounds[:-1] != finite[: len(bounds) - 1] or finite != sorted(set(finite)):
+                raise ValueError(
+                    "overhead bands must rise by up_to, and only the last may leave it out"
+                )
+        return self
+
+
+class Search(Spec):
+    """How the space is explored, and where."""
+
+    method: Literal["auto", "exhaustive"] = "auto"
+    executor: str = "local"
+    """``local``, ``processes[:N]`` or ``ray[:ADDRESS]``."""
+    seed: CountOrZero = 0
+    """Recorded with the result; an exhaustive search draws nothing."""
+    variables: Later = None
+    """Values that a search may choose besides the plan; not available in this version."""
+    trials: Count = 500
+    """Plans that a sampling search tries; an exhaustive one tries all and does not read it."""
+
+
+class Problem(Spec):
+    """A complete question: which plan serves this load on this machine at least cost?"""
+
+    name: str = ""
+    model: ModelSpec
+    hardware: HardwareSpec
+    engine: Annotated[Literal["none"], BeforeValidator(_no_engine)] = "none"
+    """Serving engine whose overheads and rules apply; only ``none`` in this version."""
+    workload: Workload
+    objective: Objective = Objective()
+    limits: Limits = Limits()
+    space: Space = Space()
+    assumptions: Assumptions = Assumptions()
+    uncertainty: Later = None
+    """Distributions of figures, by their paths; not available in this version."""
+    cost_model: str = "roofline"
+    """Registered cost model, with options after a colon."""
+    search: Search = Search()
+    fleet: Later = None
+    """Pools of machines and demands on them; not available in this version."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self._check_contexts()
+        self._check_limits()
+        self._check_figures()
+        return self
+
+    def _check_contexts(self) -> None:
+        for c in self.workload.classes:
+            if c.peak_context > self.model.max_context:
+                raise ValueError(
+                    f"workload.classes.{c.name}: context + prompt + generate must not exceed the "
+                    f"{self.model.max_context} tokens that {self.model.name} accepts, got "
+                    f"{c.peak_context}"
+                )
+
+    def _check_limits(self) -> None:
+        if self.card_limit > self.hardware.cards:
+            raise ValueError(
+                f"limits.cards must not exceed the {self.hardware.cards} cards of "
+                f"{self.hardware.name}, got {self.card_limit}"
+            )
+        for failure in self.workload.failures:
+            if failure.card >= self.hardware.cards:
+                raise ValueError(
+                    f"workload.failures: card must be one of 0 to {self.hardware.cards - 1}, "
+                    f"got {failure.card}"
+                )
+
+    def _check_figures(self) -> None:
+        """Refuse what needs a figure that the machine does not state."""
+        money = self.objective.currency == "money" or self.limits.money_per_hour is not None
+        if money and self.hardware.card.price is None:
+            raise ValueError(
+                f"hardware.card.price is needed to count money, and {self.hardware.name} has none; "
+                f"set it, e.g. 2.5 USD/h"
+            )
+        energy = self.objective.currency == "joules" or self.limits.power is not None
+        if energy and self.hardware.server.power is None:
+            raise ValueError(
+                f"hardware.server.power is needed to count energy, and {self.hardware.name} has "
+                f"none; set it, e.g. 10.2 kW"
+            )
+        for group in self.model.layers:
+            kind = "experts" if group.ffn.kind == "moe" else "ffn"
+            for tensor in ("attention", kind, "head"):
+                self.compute_peak(tensor)
+
+    @property
+    def card_limit(self) -> int:
+        """Cards that the deployment may take."""
+        return self.limits.cards or self.hardware.cards
+
+    def compute_peak(self, tensor: str) -> float:
+        """Matrix rate in FLOP/s for the format of ``tensor``, a field of ``Formats``.
+
+        Raises ``ValueError`` naming the figure if the card states no rate for that format.
+        """
+        own: Dtype = getattr(self.model.formats, tensor).compute_dtype
+        dtype: Dtype = "bf16" if self.assumptions.matmul_dtype == "bf16" else own
+        if dtype not in self.hardware.card.peak:
+            raise ValueError(
+                f"hardware.card.peak.{dtype} is needed for the {tensor} of {self.model.name}, and "
+                f"{self.hardware.name} has none; known: {', '.join(self.hardware.card.peak)}"
+            )
+        return self.hardware.card.peak[dtype]

@@ -1,0 +1,90 @@
+"""The axes of a plan and the values that a user lets each take."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from specs.base import Count, CountOrZero, Spec
+
+
+def _as_tuple(value: object) -> object:
+    """Let one value stand for a list of one; leave words and lists to the next check."""
+    if isinstance(value, int | str) and value != "open":
+        return (value,)
+    return value
+
+
+Degrees = Annotated[
+    Literal["open"] | Annotated[tuple[Count, ...], Field(min_length=1)],
+    BeforeValidator(_as_tuple),
+]
+Counts = Annotated[
+    Literal["open"] | Annotated[tuple[CountOrZero, ...], Field(min_length=1)],
+    BeforeValidator(_as_tuple),
+]
+Switches = Annotated[
+    Literal["open"] | Annotated[tuple[bool, ...], Field(min_length=1)], BeforeValidator(_as_tuple)
+]
+AllReduce = Literal["auto", "ring", "tree"]
+AllToAll = Literal["auto", "direct", "pairwise"]
+
+
+class Space(Spec):
+    """Values that each axis may take; an axis left out takes its default, ``open`` all that fits.
+
+    The order of the fields is the order of the axes in every table.
+    """
+
+    tp: Degrees | None = None
+    """Tensor parallel ranks of attention and dense layers. Default and ``open``: every degree
+    that divides the query heads, up to the cards (by default up to one inner domain)."""
+    kv_split: Degrees | None = None
+    """Ranks of a TP group that split the history instead of replicating KV heads; divides
+    ``tp``. Default 1; ``open``: all divisors of a TP degree."""
+    pp: Degrees | None = None
+    """Pipeline stages. Default: 1, and one stage per inner domain; ``open``: every count up to
+    the layers."""
+    cp: Degrees | None = None
+    """Context parallel ranks. Default 1; ``open``: powers of two and divisors of the cards."""
+    sp: Switches | None = None
+    """Sequence parallel in the TP group (multiplies no cards). Default false; ``open``: both."""
+    attention_dp: Degrees | None = None
+    """Shards of the batch inside one instance of a mixture of experts. Default and ``open``:
+    divisors of the cards."""
+    attention_replicas: Degrees | None = None
+    """Copies of attention over the expert groups, in place of dispatch. Default 1; ``open``:
+    divisors of the cards."""
+    ep: Degrees | None = None
+    """Expert groups. Default: what the other degrees leave."""
+    expert_tp: Degrees | None = None
+    """Ranks that split each expert. Default: powers of two up to 8; ``open``: divisors of the
+    intermediate width."""
+    redundant_experts: Counts | None = None
+    """Extra copies of experts. Default: the fewest that make the split over EP even."""
+    replicas: Degrees | None = None
+    """Equal instances (data parallel). Default: as many as the cards hold; ``open``: every count
+    up to that."""
+    batch: Degrees | None = None
+    """Sessions that one instance decodes together. Default: all it is given (``burst``), or the
+    cheapest within memory and limits (``steady``)."""
+    microbatches: Degrees | None = None
+    """Parts of a batch that follow each other through the pipeline. Default: as many as stages;
+    ``open``: 1 up to twice the stages."""
+    allreduce: Annotated[
+        Literal["open"] | Annotated[tuple[AllReduce, ...], Field(min_length=1)],
+        BeforeValidator(_as_tuple),
+    ] | None = None
+    """Algorithm of AllReduce. Default ``auto``: the faster one for each group and size."""
+    alltoall: Annotated[
+        Literal["open"] | Annotated[tuple[AllToAll, ...], Field(min_length=1)],
+        BeforeValidator(_as_tuple),
+    ] | None = None
+    """Algorithm of All-to-All. Default ``auto``: the faster one for each group and size."""
+    where: tuple[str, ...] = ()
+    """Further rules between axes, such as ``ep == attention_dp`` or ``tp * cp <= 8``."""
+
+
+AXES: dict[str, str] = {
+    name: (field.description or "") for name, field in Space.model_fields.items() if name != "where"
+}
+"""Every axis of a plan, in table order, with its description."""

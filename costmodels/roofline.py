@@ -94,7 +94,7 @@ class RooflineModel:
         stages: a token takes the longer of one micro-batch passing all stages, and the slowest
         stage serving all micro-batches.
         """
-        parts = np.minimum(plans.microbatches, np.maximum(batch, 1))
+        parts = np.where(plans.pp > 1, np.minimum(plans.microbatches, np.maximum(batch, 1)), 1)
         instance = -(-batch // parts)
         pass_ = Pass(
             "decode",

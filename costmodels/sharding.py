@@ -112,6 +112,11 @@ def experts_per_group(ffn: MoeFfn, plans: PlanTable, assumptions: Assumptions) -
     return slots if assumptions.expert_split == "fractional" else np.ceil(slots)
 
 
+def redundant_experts(experts: int, groups: IntArray | int) -> IntArray | int:
+    """Fewest extra copies that let ``experts`` be dealt evenly over ``groups``."""
+    return -experts % groups
+
+
 def expert_width(ffn: MoeFfn, plans: PlanTable) -> IntArray:
     """Intermediate width of one expert on one card."""
     return -(-ffn.intermediate // plans.expert_tp)

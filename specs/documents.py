@@ -19,6 +19,8 @@ MAX_BYTES = 1_000_000
 """Size of the largest document that is read."""
 MAX_DEPTH = 40
 """Mappings and lists inside each other, counted with the root."""
+MAX_VALUES = 20_000
+"""Keys, lists and values in one YAML text; reading that many takes about half a second."""
 
 _TAG = "tag:yaml.org,2002:"
 _FLOW_START = ("{", "[", "- ")
@@ -36,9 +38,11 @@ def _fail(message: str, mark: Any) -> _Refused:
 class _Loader(yaml.SafeLoader):
     """Safe loader with the limits of this module."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    # Starts empty: the scalars of YAML 1.1 are not inherited.
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - the class it stands in for declares it
 
     depth = 0
+    values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -48,6 +52,9 @@ class _Loader(yaml.SafeLoader):
             raise _fail("tags (words that start with '!') are not accepted", event.start_mark)
         if self.depth >= MAX_DEPTH and isinstance(event, yaml.CollectionStartEvent):
             raise _fail(f"nested more than {MAX_DEPTH} deep", event.start_mark)
+        if self.values >= MAX_VALUES:
+            raise _fail(f"more than {MAX_VALUES} values", event.start_mark)
+        self.values += 1
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -86,9 +93,7 @@ def _accept_scalars() -> None:
         ("float", rf"{number}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+.0123456789"),
         ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ):
-        _Loader.add_implicit_resolver(
-            f"{_TAG}{tag}", re.compile(rf"^(?:{pattern})$"), list(starts)
-        )
+        _Loader.add_implicit_resolver(f"{_TAG}{tag}", re.compile(rf"^(?:{pattern})$"), list(starts))
     _Loader.add_constructor(f"{_TAG}int", _construct_int)
     _Loader.add_constructor(f"{_TAG}float", _construct_float)
 
@@ -151,9 +156,7 @@ def _parse(text: str, json_only: bool) -> object:
                 return _parse_json(text)
             except json.JSONDecodeError as error:
                 if json_only:
-                    raise _Refused(
-                        f"not valid JSON on line {error.lineno}: {error.msg}"
-                    ) from None
+                    raise _Refused(f"not valid JSON on line {error.lineno}: {error.msg}") from None
         return _parse_yaml(text)
     except _Refused as error:
         message = str(error)

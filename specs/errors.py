@@ -1,4 +1,4 @@
-"""How bad input is reported: every fault names the field, the value, what was expected and a hint."""
+"""How bad input is reported: a fault names the field, the value, what was expected and a hint."""
 
 import difflib
 from collections.abc import Iterable
@@ -57,6 +57,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
         return f"Did you mean {close[0]!r}?"
-    if 0 < len(known) <= 12:  # noqa: PLR2004 - a list longer than one line helps nobody
+    if 0 < len(known) <= 12:  # a list longer than one line helps nobody
         return f"Known names: {', '.join(known)}"
     return ""

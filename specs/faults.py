@@ -95,13 +95,15 @@ class _Found:
 
 def _locate(error: ErrorDetails, raw: object) -> _Found:
     """Follow the error's location through ``raw``, leaving out the names of alternatives."""
-    loc, here, union = error["loc"], raw, -1
+    loc, here, union, kind = error["loc"], raw, -1, error["type"]
+    if loc and loc[-1] == "[key]" and kind == "literal_error":
+        loc, kind = loc[:-1], "extra_forbidden"
     parts: tuple[str | int, ...] = ()
     for i, part in enumerate(loc):
         last = i == len(loc) - 1
         if isinstance(here, Mapping):
             is_tag = not last and here.get("kind") == part
-            missing_here = last and error["type"] in ("missing", "extra_forbidden")
+            missing_here = last and kind in ("missing", "extra_forbidden")
             if not is_tag and (part in here or missing_here):
                 parts, here = (*parts, part), here.get(part)
                 continue
@@ -110,17 +112,17 @@ def _locate(error: ErrorDetails, raw: object) -> _Found:
             continue
         if union < 0 and isinstance(part, str) and part != "[key]" and "kind" not in _dict(here):
             union = len(parts)
-    if error["type"].startswith("union_tag"):
+    if kind.startswith("union_tag"):
         parts, here = (*parts, "kind"), _dict(here).get("kind")
-    return _Found(parts, here, error["type"], error.get("ctx", {}), union)
+    return _Found(parts, here, kind, error.get("ctx", {}), union)
 
 
 def _dict(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _most_telling(tried: list[_Found]) -> list[_Found]:
-    """Return what to report of the alternatives tried for one value."""
+def _most_telling(tried: list[_Found], place: Any) -> list[_Found]:
+    """Return what to report of the alternatives tried for the value at ``place``."""
     deepest = max(len(found.parts) for found in tried)
     inner = [found for found in tried if len(found.parts) == deepest]
     if deepest > tried[0].union:
@@ -128,21 +130,28 @@ def _most_telling(tried: list[_Found]) -> list[_Found]:
     if isinstance(tried[0].value, list | tuple):
         rules = [f for f in inner if f.type not in ("literal_error", "value_error")]
         return (rules or inner)[:1]
-    return [_merged(inner)]
+    return [_merged(inner, place)]
 
 
-def _merged(tried: list[_Found]) -> _Found:
+def _merged(tried: list[_Found], place: Any) -> _Found:
     """Return one error that names everything which may stand instead of a single value."""
-    words = list(dict.fromkeys(word for found in tried for word in found.words))
-    rules = [f for f in tried if not f.words]
-    bounds = [f for f in rules if f.type in _FILLED]
-    if bounds and not (isinstance(bounds[0].value, str) and words):
-        return bounds[0]
-    kinds = {_PLAIN[f.type].removeprefix("expected ") for f in rules if f.type in _PLAIN}
-    choices = sorted(kinds - {"a list"}) + [repr(word) for word in words]
-    wanted = ValueError(f"expected {_either(choices)}, or a list of them")
-    hint = {"words": words, "error": wanted}
-    return _Found(tried[0].parts, tried[0].value, "value_error", hint, tried[0].union)
+    words = [word for found in tried for word in found.words]
+    rules = [f for f in tried if f.type in _FILLED]
+    one = _one_item(schema.item(place))
+    if (rules and not (isinstance(tried[0].value, str) and words)) or not one:
+        return (rules or tried)[0]
+    alone = "".join(f", or {word!r}" for word in schema.words(place))
+    ctx = {"words": words, "error": f"expected {one}, a list of them{alone}"}
+    return _Found(tried[0].parts, tried[0].value, "value_error", ctx, tried[0].union)
+
+
+def _one_item(place: Any) -> str:
+    """Say what one item of a list may be; nothing if that takes more than a few words."""
+    if words := schema.words(place):
+        return _either(list(words))
+    if schema.is_whole(place):
+        return "a whole number"
+    return "true or false" if schema.is_switch(place) else ""
 
 
 def _either(choices: list[str]) -> str:
@@ -150,17 +159,26 @@ def _either(choices: list[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _reduced(all_found: Iterable[_Found]) -> list[_Found]:
+def _is_echo(found: _Found) -> bool:
+    """Tell whether a list is called too short only because its items were refused."""
+    if found.type != "too_short":
+        return False
+    least: int = found.ctx["min_length"]
+    return not isinstance(found.value, list | tuple | Mapping) or len(found.value) >= least
+
+
+def _reduced(all_found: Iterable[_Found], raw: object, root: type[BaseModel]) -> list[_Found]:
     """Keep one error where pydantic tried alternatives, in the order of the input."""
     groups: dict[tuple[str | int, ...], list[_Found]] = {}
     for i, found in enumerate(all_found):
         key = found.parts[: found.union] if found.union >= 0 else ("", i)
         groups.setdefault(key, []).append(found)
-    return [
-        kept
-        for tried in groups.values()
-        for kept in (_most_telling(tried) if tried[0].union >= 0 else tried)
-    ]
+    kept: list[_Found] = []
+    for key, tried in groups.items():
+        if tried[0].union >= 0:
+            tried = _most_telling(tried, schema.place_at(root, key, raw))
+        kept += tried
+    return kept
 
 
 def _hint(found: _Found, raw: object, root: type[BaseModel]) -> str:
@@ -210,19 +228,25 @@ def _shown(value: object) -> str:
 
 
 def _without_echoes(faults: list[Fault]) -> list[Fault]:
-    """Leave out the missing keys that stand there misspelt."""
-    meant = set()
+    """Leave out the missing keys that stand there misspelt, and what else an unknown key broke."""
+    meant, unknown = set(), {f.path for f in faults if f.message == "unknown key"}
     for fault in faults:
         word = re.fullmatch(r"Did you mean '(.*)'\?", fault.hint)
         if fault.message == "unknown key" and word:
             meant.add(paths.sibling(fault.path, word[1]))
-    return [f for f in faults if f.message != "missing" or f.path not in meant]
+    return [
+        fault
+        for fault in faults
+        if (fault.message == "unknown key" or fault.path not in unknown)
+        and (fault.message != "missing" or fault.path not in meant)
+    ]
 
 
 def spec_error(error: ValidationError, raw: object, root: type[BaseModel]) -> SpecError:
     """Return what ``error`` found in ``raw``, checked as ``root``, as faults for people."""
     details = error.errors(include_url=False, include_input=False)
-    found = _reduced(_locate(detail, raw) for detail in details)
+    located = (_locate(detail, raw) for detail in details)
+    found = _reduced((f for f in located if not _is_echo(f)), raw, root)
     faults = _without_echoes([_fault(f, raw, root) for f in found])
     if len(faults) > MOST:
         more = Fault("", "", f"{len(faults) - MOST} more faults of this kind are not shown")

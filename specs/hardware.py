@@ -1,5 +1,6 @@
 """What a user may say of a machine: cards, memory, servers, links and measured collectives."""
 
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -99,7 +100,7 @@ class HardwareSpec(Spec):
         if len(set(names)) != len(names):
             raise ValueError(f"level names must differ, got {names}")
         sizes = [level.size for level in self.levels]
-        if any(outer <= inner or outer % inner for inner, outer in zip(sizes, sizes[1:])):
+        if any(outer <= inner or outer % inner for inner, outer in pairwise(sizes)):
             raise ValueError(
                 f"each level must hold a whole number (2 or more) of the level inside, "
                 f"got sizes {sizes}"

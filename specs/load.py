@@ -105,8 +105,8 @@ def _permitted(part: str, value: str, folder: Path, files: bool) -> Path:
     return file
 
 
-def _within(part: str, value: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run ``read`` and put its faults down to the key that named the file."""
+def _within(part: str, value: str, read: Callable[[], Any]) -> Any:
+    """Run ``read`` and put its faults down to the key that it reads for."""
     try:
         return read()
     except SpecError as error:
@@ -143,21 +143,20 @@ def _with_sets(
 ) -> dict[str, Any]:
     """Return ``raw`` with each ``PATH=VALUE`` put in its place, in order."""
     for text in sets:
-        path, equals, value_text = text.partition("=")
-        path = path.strip()
-        if not equals or not path:
-            raise SpecError.single(
-                "", text, "expected PATH=VALUE", "Write e.g. space.tp=[1, 2] or limits.cards=8"
-            )
-        value = _within(path, value_text.strip(), lambda: _set_value(value_text))
+        path, value = _parsed_set(text)
         if path in _PARTS:
             value = _written_out(path, value, folder, files)
         raw = paths.put(raw, path, value)
     return raw
 
 
-def _set_value(text: str) -> Any:
-    return read_value(text)
+def _parsed_set(text: str) -> tuple[str, Any]:
+    path, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not path:
+        raise SpecError.single(
+            "", text, "expected PATH=VALUE", "Write e.g. space.tp=[1, 2] or limits.cards=8"
+        )
+    return path, _within(path, value, lambda: read_value(value))
 
 
 def _checked(raw: Mapping[str, Any]) -> Problem:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from specs.base import Count, CountOrZero, Name, Spec
+from specs.base import Count, Name, Spec
 from specs.units import TokensAtLeastOne
 
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4, "int4": 4}
@@ -148,8 +148,8 @@ class ModelSpec(Spec):
     layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
     """The stack from input to output."""
     formats: Formats = Formats()
-    parameters: CountOrZero | None = None
-    """Published parameter count, checked against the shapes."""
+    parameters: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
+    """Published parameter count, for reading only: estimates count the shapes."""
 
     @cached_property
     def layer_count(self) -> int:

@@ -116,9 +116,7 @@ def put(
     return changed
 
 
-def _put(
-    here: Any, place: Any, done: tuple[Part, ...], parts: tuple[Part, ...], value: Any
-) -> Any:
+def _put(here: Any, place: Any, done: tuple[Part, ...], parts: tuple[Part, ...], value: Any) -> Any:
     if not parts:
         if isinstance(value, float) and value.is_integer() and schema.is_whole(place):
             return int(value)

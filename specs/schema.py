@@ -86,6 +86,11 @@ def is_whole(place: Any) -> bool:
     return numbers == [int]
 
 
+def is_switch(place: Any) -> bool:
+    """Tell whether true or false belongs at ``place``."""
+    return bool in _variants(place)
+
+
 def dimension(place: Any) -> str | None:
     """Return the dimension of the quantity at ``place``, a key of ``specs.units.UNITS``."""
     if get_origin(place) is Annotated:

@@ -70,15 +70,21 @@ class Space(Spec):
     microbatches: Degrees | None = None
     """Parts of a batch that follow each other through the pipeline. Default: as many as stages;
     ``open``: 1 up to twice the stages."""
-    allreduce: Annotated[
-        Literal["open"] | Annotated[tuple[AllReduce, ...], Field(min_length=1)],
-        BeforeValidator(_as_tuple),
-    ] | None = None
+    allreduce: (
+        Annotated[
+            Literal["open"] | Annotated[tuple[AllReduce, ...], Field(min_length=1)],
+            BeforeValidator(_as_tuple),
+        ]
+        | None
+    ) = None
     """Algorithm of AllReduce. Default ``auto``: the faster one for each group and size."""
-    alltoall: Annotated[
-        Literal["open"] | Annotated[tuple[AllToAll, ...], Field(min_length=1)],
-        BeforeValidator(_as_tuple),
-    ] | None = None
+    alltoall: (
+        Annotated[
+            Literal["open"] | Annotated[tuple[AllToAll, ...], Field(min_length=1)],
+            BeforeValidator(_as_tuple),
+        ]
+        | None
+    ) = None
     """Algorithm of All-to-All. Default ``auto``: the faster one for each group and size."""
     where: tuple[str, ...] = ()
     """Further rules between axes, such as ``ep == attention_dp`` or ``tp * cp <= 8``."""

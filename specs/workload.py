@@ -86,7 +86,7 @@ class Workload(Spec):
             if c.share is None and len(self.classes) > 1:
                 raise ValueError(f"class {c.name!r} needs a share, as there are several classes")
         total = sum(c.share or 1.0 for c in self.classes)
-        if abs(total - 1) > 1e-6:  # noqa: PLR2004 - shares are written with few digits
+        if abs(total - 1) > 1e-6:  # shares are written with few digits
             raise ValueError(f"the shares of the classes must sum to 1, got {total:g}")
         if self.failures:
             raise ValueError("failures belong to kind burst, not to steady")

@@ -12,7 +12,7 @@ import numpy as np
 from costmodels.base import CostModel
 from costmodels.collectives.fabric import instance_of
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from costmodels.sessions.outcome import BOUNDS, Outcomes, bill
+from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
 from costmodels.sessions.steps import decode_span
 from specs.problem import Problem
 from specs.workload import Failure, SessionClass
@@ -269,9 +269,9 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
             after = [max(problem.workload.classes[c].generate - 1, 1) for c in lane.classes]
             per_token = (lane.end - lane.first) / np.array(after)[:, None]
             tpot[rows] = np.maximum(tpot[rows], per_token.max(axis=0))
-        stacked, weight = np.concatenate(margins), np.array(weights)
+        stacked, weight = np.concatenate(margins), np.array(weights, dtype=np.float64)
         on_time[rows] = weight @ (stacked >= 0)
-        kth[rows] = _kth_best(stacked, weight, needed)
+        kth[rows] = margin_of_share(stacked, weight, needed)
     tokens = sum((c.sessions or 0) * c.generate for c in problem.workload.classes)
     charge = bill(problem, plans, span)
     most = -(-sessions // plans.replicas)
@@ -299,11 +299,12 @@ def needed_sessions(problem: Problem) -> int:
     return int(np.ceil(share - 1e-9))
 
 
-def _kth_best(margins: FloatArray, weights: IntArray, needed: int) -> FloatArray:
-    """Margin of the ``needed``-th best session, rows repeated by their weight."""
-    order = np.argsort(-margins, axis=0, kind="stable")
-    reached = np.cumsum(weights[order], axis=0) >= needed
-    position = np.argmax(reached, axis=0)
-    best_first = np.take_along_axis(margins, order, axis=0)
-    chosen: FloatArray = np.take_along_axis(best_first, position[None], axis=0)[0]
-    return chosen
+def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:
+    """Margin that enough sessions would have if each had an instance to itself."""
+    margins, weights = [], []
+    for index, shape in enumerate(problem.workload.classes):
+        server = _Server(model, problem, plans)
+        first, end = _run(server, (index,), 1, np.zeros(len(plans)))
+        margins.append(slack(problem, Lane((0,), (index,), first, end)))
+        weights.append(float(shape.sessions or 0))
+    return margin_of_share(np.concatenate(margins), np.array(weights), needed_sessions(problem))

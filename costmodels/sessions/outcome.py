@@ -95,3 +95,16 @@ def bill(problem: Problem, plans: PlanTable, seconds: FloatArray) -> Bill:
         energy_j=servers_used(problem, cards) * (np.nan if power is None else power) * seconds,
         money=cards * (np.nan if price is None else price) * seconds,
     )
+
+
+def margin_of_share(margins: FloatArray, weights: FloatArray, needed: float) -> FloatArray:
+    """Margin that the best sessions worth ``needed`` in weight all have.
+
+    ``margins`` has shape ``(sessions, plans)`` and ``weights`` ``(sessions,)``.
+    """
+    order = np.argsort(-margins, axis=0, kind="stable")
+    reached = np.cumsum(weights[order], axis=0) >= needed
+    position = np.argmax(reached, axis=0)
+    best_first = np.take_along_axis(margins, order, axis=0)
+    chosen: FloatArray = np.take_along_axis(best_first, position[None], axis=0)[0]
+    return chosen

@@ -5,7 +5,6 @@ on the same cards, which stretches the time per token:
 ``tpot = step + batch · prefill / generate``. A session then lasts ``ttft + generate · tpot``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +13,7 @@ import numpy as np
 from costmodels.base import CostModel
 from costmodels.memory import largest_true
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
-from costmodels.sessions.outcome import BOUNDS, Outcomes, bill
+from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
 from specs.problem import Problem
 
 MOST = 2**20
@@ -103,8 +102,8 @@ class SteadyLoad:
     def slack(self, pace: Pace) -> dict[str, FloatArray]:
         """Margin to each kind of limit, shape ``(classes, plans)``; inf where there is none."""
         shape = pace.ttft.shape
-        times = {"tpot": np.broadcast_to(pace.tpot, shape), "ttft": pace.ttft,
-                 "deadline": pace.last}
+        tpot = np.broadcast_to(pace.tpot, shape)
+        times = {"tpot": tpot, "ttft": pace.ttft, "deadline": pace.last}
         margins = {}
         for name, time in times.items():
             limits = [getattr(c, name) for c in self.problem.workload.classes]
@@ -138,11 +137,6 @@ def fixed_batch(problem: Problem, plans: PlanTable) -> BoolArray:
     closed = problem.workload.concurrency is not None
     alone = problem.workload.serving == "one_at_a_time"
     return np.full(len(plans), closed or alone) | (plans.batch > 0)
-
-
-def smallest_batch(problem: Problem, plans: PlanTable) -> IntArray:
-    """Sessions that an instance must hold for the plan to work at all."""
-    return np.where(fixed_batch(problem, plans), _upper(problem, plans), 1)
 
 
 def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
@@ -216,7 +210,7 @@ def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     return Outcomes(
         cost=charge.per_session(problem, on_time),
         on_time=on_time,
-        slack_s=_share_margin(least, load.mix.arriving, _required(problem)),
+        slack_s=margin_of_share(least, load.mix.arriving, _required(problem)),
         span_s=pace.last.max(axis=0),
         gpu_seconds=charge.gpu_seconds,
         energy_j=charge.energy_j,
@@ -230,14 +224,15 @@ def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     )
 
 
-def _share_margin(margins: FloatArray, shares: FloatArray, required: float) -> FloatArray:
-    """Margin at which the classes that meet it make up the required share."""
-    order = np.argsort(-margins, axis=0, kind="stable")
-    position = np.argmax(np.cumsum(shares[order], axis=0) >= required, axis=0)
-    ranked = np.take_along_axis(margins, order, axis=0)
-    chosen: FloatArray = np.take_along_axis(ranked, position[None], axis=0)[0]
-    return chosen
+def least_held(problem: Problem, plans: PlanTable) -> FloatArray:
+    """Sessions of each class on the busiest attention rank at the smallest batch that works."""
+    fixed = fixed_batch(problem, plans)
+    batch = np.where(fixed, _upper(problem, plans), 1)
+    return np.outer(-(-batch // plans.attention_dp), Mix(problem).present)
 
 
-Evaluate = Callable[[CostModel, Problem, PlanTable], Outcomes]
-"""How a kind of workload turns plans into outcomes."""
+def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:
+    """Margin that enough sessions would have if each had an instance to itself."""
+    load = SteadyLoad(model, problem, plans)
+    least = np.minimum.reduce(list(load.slack(load.pace(np.ones_like(plans.tp))).values()))
+    return margin_of_share(least, load.mix.arriving, _required(problem))

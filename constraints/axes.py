@@ -1,0 +1,163 @@
+"""The values that each axis may take, and how axes that nobody states follow from others."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from costmodels import sharding
+from costmodels.collectives.fabric import instances_held
+from costmodels.plans import NEUTRAL, WORDS, IntArray, PlanTable, encode
+from specs.problem import Problem
+from specs.space import AXES
+
+_EXPERT_TP_MOST = 8
+"""Widest expert TP that people deploy; ``open`` goes further."""
+
+_OPEN_BATCHES = tuple(2**i for i in range(13))
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """All divisors of ``number`` in rising order."""
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return tuple(sorted({*small, *(number // d for d in small)}))
+
+
+def _powers_of_two(most: int) -> tuple[int, ...]:
+    return tuple(2**i for i in range(max(most, 1).bit_length()))
+
+
+def _shared_divisors(numbers: list[int], most: int) -> tuple[int, ...]:
+    return tuple(d for d in divisors(gcd(*numbers)) if d <= most)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An axis that follows from others where the spec does not state it."""
+
+    reads: tuple[str, ...]
+    value: Callable[[Problem, PlanTable], IntArray]
+
+
+def _ep(problem: Problem, plans: PlanTable) -> IntArray:
+    if not problem.model.is_moe:
+        return np.ones_like(plans.tp)
+    return np.maximum(plans.stage_cards // plans.expert_tp, 1)
+
+
+def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
+    if not problem.model.is_moe or problem.assumptions.expert_split == "fractional":
+        return np.zeros_like(plans.tp)
+    most = [sharding.redundant_experts(f.experts, plans.ep) for f in problem.model.moe]
+    return np.max(most, axis=0)
+
+
+def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
+    return np.maximum(instances_held(problem.hardware, plans.cards, problem.card_limit), 1)
+
+
+DERIVED: dict[str, Derived] = {
+    "ep": Derived(("tp", "cp", "attention_dp", "attention_replicas", "expert_tp"), _ep),
+    "redundant_experts": Derived(("ep",), _redundant),
+    "microbatches": Derived(("pp",), lambda problem, plans: plans.pp),
+    "replicas": Derived(("tp", "cp", "attention_dp", "attention_replicas", "pp"), _replicas),
+}
+"""Axes that follow from others, in the order in which they are filled in."""
+
+
+def _default(problem: Problem, axis: str) -> tuple[int, ...]:
+    """Values of an axis that the spec does not name; documented in ``specs.space.Space``."""
+    cards, model = problem.card_limit, problem.model
+    inner = problem.hardware.levels[0].size
+    if axis == "tp":
+        heads = [g.attention.q_heads for g in model.layers]
+        return _shared_divisors(heads, min(cards, inner))
+    if axis == "pp":
+        domains = min(-(-cards // inner), model.layer_count)
+        return tuple(sorted({1, domains}))
+    if axis == "attention_dp" and model.is_moe:
+        return divisors(cards)
+    if axis == "expert_tp" and model.is_moe:
+        return _powers_of_two(min(cards, _EXPERT_TP_MOST))
+    return (NEUTRAL[axis],)
+
+
+def _open(problem: Problem, axis: str) -> tuple[int, ...]:
+    """All values of an axis that can fit at all."""
+    cards, model = problem.card_limit, problem.model
+    heads = [g.attention.q_heads for g in model.layers]
+    moe = model.is_moe
+    ranges: dict[str, Callable[[], tuple[int, ...]]] = {
+        "tp": lambda: _shared_divisors(heads, cards),
+        "kv_split": lambda: _shared_divisors(heads, cards),
+        "pp": lambda: tuple(range(1, min(cards, model.layer_count) + 1)),
+        "cp": lambda: tuple(sorted({*_powers_of_two(cards), *divisors(cards)})),
+        "sp": lambda: (0, 1),
+        "attention_dp": lambda: divisors(cards) if moe else (1,),
+        "attention_replicas": lambda: divisors(cards) if moe else (1,),
+        "ep": lambda: tuple(range(1, cards + 1)) if moe else (1,),
+        "expert_tp": lambda: (
+            _shared_divisors([f.intermediate for f in model.moe], cards) if moe else (1,)
+        ),
+        "redundant_experts": lambda: tuple(range(0, cards)) if moe else (0,),
+        "replicas": lambda: tuple(range(1, cards + 1)),
+        "batch": lambda: _OPEN_BATCHES,
+        "microbatches": lambda: tuple(range(1, 2 * min(cards, model.layer_count) + 1)),
+    }
+    if axis in WORDS:
+        return tuple(range(len(WORDS[axis])))
+    return ranges[axis]()
+
+
+def stated(problem: Problem, axis: str) -> tuple[int, ...] | None:
+    """Values that the spec states for an axis; ``None`` if it states nothing."""
+    given = getattr(problem.space, axis)
+    if given is None:
+        return None
+    if given == "open":
+        return _open(problem, axis)
+    return tuple(dict.fromkeys(encode(axis, value) for value in given))
+
+
+def domains(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """Values of every axis that is chosen; axes that follow from others are left out."""
+    found: dict[str, tuple[int, ...]] = {}
+    for axis in AXES:
+        values = stated(problem, axis)
+        if values is None and axis in DERIVED:
+            continue
+        found[axis] = values if values is not None else _default(problem, axis)
+    return found
+
+
+def wide_domains(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """Stated values joined with the defaults: what a user could allow who restricts an axis."""
+    wide = domains(problem)
+    for axis, values in wide.items():
+        if stated(problem, axis) is not None:
+            usual = _open(problem, axis) if axis in DERIVED else _default(problem, axis)
+            wide[axis] = tuple(dict.fromkeys((*values, *usual)))
+    return wide
+
+
+def base_axes(axes: tuple[str, ...], chosen: dict[str, tuple[int, ...]]) -> tuple[str, ...]:
+    """Chosen axes that ``axes`` depend on, derived ones traced to what they follow from."""
+    found: set[str] = set()
+    todo = list(axes)
+    while todo:
+        axis = todo.pop()
+        if axis in chosen:
+            found.add(axis)
+        else:
+            todo.extend(DERIVED[axis].reads)
+    return tuple(axis for axis in AXES if axis in found)
+
+
+def complete(problem: Problem, columns: dict[str, IntArray]) -> PlanTable:
+    """Build a table from chosen columns and fill in the axes that follow from them."""
+    plans = PlanTable.from_columns(columns)
+    for axis, derived in DERIVED.items():
+        if axis not in columns:
+            plans = plans.with_columns(**{axis: derived.value(problem, plans)})
+    return plans

@@ -1,0 +1,346 @@
+"""How the model may be cut: heads, widths, experts, layers, and which axes go together."""
+
+import numpy as np
+
+from constraints.base import Case, Constraint, first
+from costmodels import sharding
+from costmodels.plans import FloatArray, IntArray
+from specs.model import DenseFfn, Format, MoeFfn
+from specs.problem import Problem
+
+
+def _left_over(total: int, parts: IntArray) -> FloatArray:
+    """0 where ``parts`` divides ``total``, else minus the remainder."""
+    return -(total % parts).astype(np.float64)
+
+
+class QueryHeads(Constraint):
+    """TP deals whole query heads."""
+
+    name = "query_heads"
+    title = "TP divides the query heads"
+    reads = ("tp",)
+    unit = "heads"
+
+    def margin(self, case: Case) -> FloatArray:
+        heads = {g.attention.q_heads for g in case.problem.model.layers}
+        return np.min([_left_over(h, case.plans.tp) for h in heads], axis=0)
+
+    def reason(self, case: Case) -> str:
+        tp = first(case.plans.tp)
+        heads = next(
+            g.attention.q_heads
+            for g in case.problem.model.layers
+            if g.attention.q_heads % tp
+        )
+        return f"{heads} query heads do not divide by TP {tp}"
+
+
+class KvHeads(Constraint):
+    """KV heads are dealt whole, or each is copied to equally many ranks."""
+
+    name = "kv_heads"
+    title = "KV heads divide by the TP ranks that hold different heads, or those by them"
+    reads = ("tp", "kv_split")
+    unit = "heads"
+
+    def margin(self, case: Case) -> FloatArray:
+        shards = np.maximum(case.plans.tp // case.plans.kv_split, 1)
+        margins = []
+        for group in case.problem.model.layers:
+            heads = group.attention.kv_heads
+            left = np.minimum(heads % shards, shards % heads)
+            margins.append(-left.astype(np.float64))
+        return np.min(margins, axis=0)
+
+    def reason(self, case: Case) -> str:
+        shards = first(case.plans.tp // case.plans.kv_split)
+        heads = sorted({g.attention.kv_heads for g in case.problem.model.layers})
+        return f"{heads[0]} KV heads and {shards} head shards do not divide each other"
+
+
+class KvSplit(Constraint):
+    """The ranks that split a history are part of a TP group."""
+
+    name = "kv_split"
+    title = "kv_split divides TP"
+    reads = ("tp", "kv_split")
+    unit = "ranks"
+    definition = True
+
+    def margin(self, case: Case) -> FloatArray:
+        return -(case.plans.tp % case.plans.kv_split).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        plans = case.plans
+        return f"kv_split {first(plans.kv_split)} does not divide TP {first(plans.tp)}"
+
+
+class FfnWidth(Constraint):
+    """TP deals whole columns of the dense feed-forward matrices."""
+
+    name = "ffn_width"
+    title = "TP divides the dense intermediate width"
+    reads = ("tp",)
+    unit = "columns"
+
+    def applies(self, problem: Problem) -> bool:
+        return any(isinstance(g.ffn, DenseFfn) for g in problem.model.layers)
+
+    def margin(self, case: Case) -> FloatArray:
+        widths = {g.ffn.intermediate for g in case.problem.model.layers if g.ffn.kind == "dense"}
+        return np.min([_left_over(w, case.plans.tp) for w in widths], axis=0)
+
+    def reason(self, case: Case) -> str:
+        tp = first(case.plans.tp)
+        widths = [g.ffn.intermediate for g in case.problem.model.layers if g.ffn.kind == "dense"]
+        width = next(w for w in widths if w % tp)
+        return f"an intermediate width of {width} does not divide by TP {tp}"
+
+
+class ExpertWidth(Constraint):
+    """Expert TP deals whole columns of each expert."""
+
+    name = "expert_width"
+    title = "Expert TP divides the intermediate width of an expert"
+    reads = ("expert_tp",)
+    unit = "columns"
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.model.is_moe
+
+    def margin(self, case: Case) -> FloatArray:
+        widths = {ffn.intermediate for ffn in case.problem.model.moe}
+        return np.min([_left_over(w, case.plans.expert_tp) for w in widths], axis=0)
+
+    def reason(self, case: Case) -> str:
+        degree = first(case.plans.expert_tp)
+        width = next(f.intermediate for f in case.problem.model.moe if f.intermediate % degree)
+        return f"an expert width of {width} does not divide by expert TP {degree}"
+
+
+class ExpertGroups(Constraint):
+    """Experts, with their extra copies, are dealt whole and evenly over EP."""
+
+    name = "expert_groups"
+    title = "EP divides the experts and their copies"
+    reads = ("ep", "redundant_experts")
+    unit = "experts"
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.model.is_moe and problem.assumptions.expert_split == "whole"
+
+    def margin(self, case: Case) -> FloatArray:
+        plans = case.plans
+        slots = [ffn.experts + plans.redundant_experts for ffn in case.problem.model.moe]
+        return np.min([-(s % plans.ep).astype(np.float64) for s in slots], axis=0)
+
+    def reason(self, case: Case) -> str:
+        ep, copies = first(case.plans.ep), first(case.plans.redundant_experts)
+        experts = next(f.experts for f in case.problem.model.moe if (f.experts + copies) % ep)
+        more = sharding.redundant_experts(experts, ep)
+        return (
+            f"{experts} experts and {copies} copies do not divide by EP {ep}; "
+            f"{more} copies would"
+        )
+
+
+class MoeCards(Constraint):
+    """Attention and experts are two views of the same cards."""
+
+    name = "moe_cards"
+    title = "tp·cp·attention_dp·attention_replicas = ep·expert_tp in a mixture of experts"
+    reads = ("tp", "cp", "attention_dp", "attention_replicas", "ep", "expert_tp")
+    unit = "cards"
+    definition = True
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.model.is_moe
+
+    def margin(self, case: Case) -> FloatArray:
+        plans = case.plans
+        return -np.abs(plans.stage_cards - plans.ep * plans.expert_tp).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        plans = case.plans
+        return (
+            f"attention takes {first(plans.stage_cards)} cards of a stage "
+            f"(tp·cp·attention_dp·attention_replicas) and experts "
+            f"{first(plans.ep * plans.expert_tp)} (ep·expert_tp)"
+        )
+
+
+class DenseAxes(Constraint):
+    """A dense model has no experts to spread, and one batch shard an instance."""
+
+    name = "dense_axes"
+    title = "A dense model takes no EP, expert TP, attention DP, attention replicas or copies"
+    reads = ("attention_dp", "attention_replicas", "ep", "expert_tp", "redundant_experts")
+    unit = "degrees"
+    definition = True
+
+    def applies(self, problem: Problem) -> bool:
+        return not problem.model.is_moe
+
+    def margin(self, case: Case) -> FloatArray:
+        plans = case.plans
+        excess = plans.redundant_experts.copy()
+        for axis in self.reads[:-1]:
+            excess = excess + plans.column(axis) - 1
+        return -excess.astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        plan = case.plans.row(0)
+        set_axes = [f"{a} {plan[a]}" for a in self.reads if plan[a] not in (0, 1)]
+        return f"{case.problem.model.name} is dense and takes no {', '.join(set_axes)}"
+
+
+class AttentionLayout(Constraint):
+    """Tokens are either repeated over expert groups or dispatched to them, in whole lanes."""
+
+    name = "attention_layout"
+    title = "Attention is repeated or dispatched, and expert TP fits its lanes"
+    reads = ("tp", "cp", "attention_dp", "attention_replicas", "expert_tp")
+    unit = "cards"
+    definition = True
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.model.is_moe
+
+    def margin(self, case: Case) -> FloatArray:
+        plans = case.plans
+        both = (plans.attention_dp > 1) & (plans.attention_replicas > 1)
+        uneven = np.minimum(plans.lanes % plans.expert_tp, plans.expert_tp % plans.lanes)
+        uneven = np.where(plans.attention_dp > 1, uneven, 0)
+        return -(both * plans.attention_dp + uneven).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        plans = case.plans
+        if first(plans.attention_dp) > 1 and first(plans.attention_replicas) > 1:
+            return "attention_replicas repeats tokens where attention_dp dispatches them; choose one"
+        return (
+            f"with attention DP, tp·cp = {first(plans.lanes)} and expert TP "
+            f"{first(plans.expert_tp)} must divide each other"
+        )
+
+
+class Layers(Constraint):
+    """Every pipeline stage holds at least one layer."""
+
+    name = "layers"
+    title = "PP does not exceed the layers"
+    reads = ("pp",)
+    unit = "layers"
+
+    def margin(self, case: Case) -> FloatArray:
+        return (case.problem.model.layer_count - case.plans.pp).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        return f"{case.problem.model.layer_count} layers do not fill {first(case.plans.pp)} stages"
+
+
+class Microbatches(Constraint):
+    """Micro-batches follow each other through pipeline stages, so there must be stages."""
+
+    name = "microbatches"
+    title = "Micro-batches need pipeline stages"
+    reads = ("pp", "microbatches")
+    unit = "micro-batches"
+    definition = True
+
+    def margin(self, case: Case) -> FloatArray:
+        plans = case.plans
+        return np.where(plans.pp > 1, 0, 1 - plans.microbatches).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        return f"{first(case.plans.microbatches)} micro-batches, but only one pipeline stage"
+
+
+class Vocabulary(Constraint):
+    """Every TP rank holds at least one row of the vocabulary; the last may be padded."""
+
+    name = "vocabulary"
+    title = "TP does not exceed the vocabulary"
+    reads = ("tp",)
+    unit = "rows"
+
+    def margin(self, case: Case) -> FloatArray:
+        return (case.problem.model.vocab - case.plans.tp).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        return f"{case.problem.model.vocab} rows of vocabulary for TP {first(case.plans.tp)}"
+
+
+class QuantisationBlocks(Constraint):
+    """A shard of a block-quantised matrix holds whole blocks."""
+
+    name = "quantisation_blocks"
+    title = "Shards of block-quantised matrices hold whole blocks"
+    reads = ("tp", "kv_split", "expert_tp")
+    unit = "columns"
+
+    def applies(self, problem: Problem) -> bool:
+        formats = problem.model.formats
+        return any(f.block for f in (formats.attention, formats.ffn, formats.experts))
+
+    def _shards(self, case: Case) -> list[tuple[str, Format, IntArray]]:
+        """Width of every split dimension on one card, with the format that cuts it."""
+        model, plans = case.problem.model, case.plans
+        found: list[tuple[str, Format, IntArray]] = []
+        for group in model.layers:
+            attention = group.attention
+            found.append(
+                (
+                    "query heads",
+                    model.formats.attention,
+                    sharding.query_heads(attention, plans) * attention.head_dim,
+                )
+            )
+            found.append(
+                (
+                    "KV heads",
+                    model.formats.attention,
+                    sharding.kv_heads(attention, plans) * attention.head_dim,
+                )
+            )
+            if isinstance(group.ffn, MoeFfn):
+                width = sharding.expert_width(group.ffn, plans)
+                found.append(("an expert", model.formats.experts, width))
+            else:
+                width = -(-group.ffn.intermediate // plans.tp)
+                found.append(("the dense network", model.formats.ffn, width))
+        return [(name, fmt, width) for name, fmt, width in found if fmt.block]
+
+    def margin(self, case: Case) -> FloatArray:
+        margins = [np.zeros(len(case.plans))]
+        for _, fmt, width in self._shards(case):
+            for block in fmt.block or ():
+                margins.append(-(width % block).astype(np.float64))
+        return np.min(margins, axis=0)
+
+    def reason(self, case: Case) -> str:
+        for name, fmt, width in self._shards(case):
+            for block in fmt.block or ():
+                if first(width) % block:
+                    return (
+                        f"a card's share of {name} is {first(width)} wide, not a multiple of the "
+                        f"quantisation block of {block}"
+                    )
+        return "all shards hold whole blocks"
+
+
+SHARDING: tuple[Constraint, ...] = (
+    KvSplit(),
+    QueryHeads(),
+    KvHeads(),
+    FfnWidth(),
+    ExpertWidth(),
+    QuantisationBlocks(),
+    Layers(),
+    Vocabulary(),
+    Microbatches(),
+    DenseAxes(),
+    AttentionLayout(),
+    MoeCards(),
+    ExpertGroups(),
+)

@@ -1,0 +1,75 @@
+"""Rules between axes that a user writes in ``space.where``: ``ep == attention_dp``, ``tp <= 8``."""
+
+import operator
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from constraints.base import Case, Constraint
+from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
+from specs.errors import SpecError, nearest
+from specs.space import AXES
+
+_COMPARE: dict[str, Callable[[IntArray, IntArray], BoolArray]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_RULE = re.compile(r"^(.+?)(==|!=|<=|>=|<|>)(.+)$")
+_GRAMMAR = "expected AXIS or a whole number, products with *, and one of == != <= >= < >"
+
+
+def _factors(text: str, path: str, rule: str) -> list[str | int]:
+    factors: list[str | int] = []
+    for word in (part.strip() for part in text.split("*")):
+        if word.isdigit():
+            factors.append(int(word))
+        elif word in AXES and word not in WORDS:
+            factors.append(word)
+        else:
+            hint = nearest(word, set(AXES) - set(WORDS)) if word else ""
+            raise SpecError.single(path, rule, f"{word!r} is no axis of numbers; {_GRAMMAR}", hint)
+    return factors
+
+
+def _product(factors: list[str | int], plans: PlanTable) -> IntArray:
+    value = np.ones(len(plans), dtype=np.int64)
+    for factor in factors:
+        value = value * (plans.column(factor) if isinstance(factor, str) else factor)
+    return value
+
+
+class Where(Constraint):
+    """One rule between axes, as the user wrote it."""
+
+    # The instance states these, since each rule has its own.
+    name: str  # type: ignore[misc]
+    title: str  # type: ignore[misc]
+    reads: tuple[str, ...]  # type: ignore[misc]
+    unit: ClassVar[str] = "difference"
+
+    def __init__(self, rule: str, index: int) -> None:
+        path = f"space.where[{index}]"
+        match = _RULE.match(rule.strip())
+        if not match:
+            raise SpecError.single(path, rule, f"not a rule between axes; {_GRAMMAR}")
+        self.name = f"where {rule.strip()}"
+        self.title = f"The rule {rule.strip()} of the spec holds"
+        self._left, self._right = (_factors(match[i], path, rule) for i in (1, 3))
+        self._holds = _COMPARE[match[2]]
+        factors = self._left + self._right
+        self.reads = tuple(name for name in AXES if name in factors)
+
+    def margin(self, case: Case) -> FloatArray:
+        left, right = (_product(f, case.plans) for f in (self._left, self._right))
+        apart = np.maximum(np.abs(left - right), 1)
+        return np.where(self._holds(left, right), 0, -apart).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        left, right = (int(_product(f, case.plans)[0]) for f in (self._left, self._right))
+        return f"the rule {self.name.removeprefix('where ')} does not hold: {left} against {right}"

@@ -1,0 +1,84 @@
+import pytest
+
+from specs import catalog
+from specs.errors import SpecError
+from specs.hardware import HardwareSpec
+from specs.model import LayerGroup, ModelSpec, MoeFfn
+from specs.workload import Workload
+
+SHAPES = {"models": ModelSpec, "hardware": HardwareSpec, "workloads": Workload}
+ENTRIES = [(kind, name) for kind in catalog.KINDS for name in catalog.names(kind)]
+
+BF16_BYTES = {
+    "qwen3-32b": 65_524_246_528,
+    "qwen3-30b-a3b": 61_064_245_248,
+    "qwen3-235b-a22b": 470_187_269_120,
+    "qwen3-8b": 2 * 8_190_735_360,
+    "llama-3.1-70b": 2 * 70_553_706_496,
+}
+
+
+def layer_parameters(hidden: int, group: LayerGroup) -> int:
+    a, f = group.attention, group.ffn
+    projections = hidden * a.head_dim * (2 * a.q_heads + 2 * a.kv_heads)
+    ffn = 3 * hidden * f.intermediate
+    if isinstance(f, MoeFfn):
+        ffn = f.experts * (ffn + hidden)
+    return projections + ffn + 2 * hidden + (2 * a.head_dim if a.qk_norm else 0)
+
+
+def parameters(model: ModelSpec) -> int:
+    tables = model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
+    layers = sum(g.count * layer_parameters(model.hidden, g) for g in model.layers)
+    return tables + layers + model.hidden
+
+
+@pytest.mark.parametrize("name", catalog.names("models"))
+def test_parameters_follow_from_the_shapes(name: str) -> None:
+    model = ModelSpec.model_validate(catalog.entry("models", name))
+    assert model.parameters == parameters(model)
+    assert 2 * parameters(model) == BF16_BYTES[name]
+
+
+@pytest.mark.parametrize(("kind", "name"), ENTRIES)
+def test_entries_are_valid_named_and_sourced(kind: str, name: str) -> None:
+    spec = SHAPES[kind].model_validate(catalog.entry(kind, name))
+    assert isinstance(spec, ModelSpec | HardwareSpec | Workload)
+    assert spec.name == name
+    assert spec.title
+    assert spec.sources and all(spec.sources)
+
+
+@pytest.mark.parametrize("name", catalog.names("hardware"))
+def test_latencies_and_measurements_say_where_they_come_from(name: str) -> None:
+    machine = HardwareSpec.model_validate(catalog.entry("hardware", name))
+    assert all(level.source for level in machine.levels)
+    assert all(measured.source for measured in machine.collectives)
+
+
+def test_entries_are_copies() -> None:
+    catalog.entry("models", "qwen3-8b")["layers"].clear()
+    assert catalog.entry("models", "qwen3-8b")["layers"]
+
+
+def test_listing() -> None:
+    listed = catalog.listing("hardware")
+    assert [row["name"] for row in listed] == list(catalog.names("hardware"))
+    assert all(set(row) == {"name", "title", "sources"} for row in listed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("models", "qwen3-33b", "Did you mean 'qwen3-32b'"),
+        ("hardware", "HGX-H100", "Did you mean 'hgx-h100'"),
+        ("workloads", "../models/qwen3-8b", "no workload of that name"),
+        ("models", "x" * 10**6, "no model of that name"),
+        ("model", "qwen3-8b", "Did you mean 'models'"),
+        ("..", "x", "the catalogue holds models, hardware, workloads"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_unknown_names(kind: str, name: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        catalog.entry(kind, name)

@@ -5,7 +5,7 @@ All arrays have shape ``(plans,)`` unless said otherwise; all quantities are SI.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -116,6 +116,7 @@ def installed_models() -> tuple[str, ...]:
     return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
 
 
+@lru_cache(maxsize=16)
 def cost_model(name: str) -> CostModel:
     """Return the cost model registered as ``name``; text after a colon goes to its constructor.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from costmodels.base import CostModel
-from costmodels.plans import FloatArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions import burst, steady
 from costmodels.sessions.outcome import BOUNDS, Outcomes
 from specs.problem import Problem
@@ -17,17 +17,33 @@ class WorkloadKind:
     ``outcomes``  what becomes of its sessions
     ``resident``  sessions of each class that the busiest attention rank must hold for the plan
                   to work at all, shape ``(plans, classes)``
+    ``holding``   the same when instances decode batches of a given size
+    ``context``   tokens that a session holds, on average, when a representative step is taken
     ``fastest``   margin to the limits of a session that has an instance to itself
     """
 
     outcomes: Callable[[CostModel, Problem, PlanTable], Outcomes]
     resident: Callable[[Problem, PlanTable], FloatArray]
+    holding: Callable[[Problem, PlanTable, IntArray], FloatArray]
+    context: Callable[[Problem], float]
     fastest: Callable[[CostModel, Problem, PlanTable], FloatArray]
 
 
 WORKLOADS: dict[str, WorkloadKind] = {
-    "burst": WorkloadKind(burst.outcomes, burst.held_sessions, burst.fastest_slack),
-    "steady": WorkloadKind(steady.outcomes, steady.least_held, steady.fastest_slack),
+    "burst": WorkloadKind(
+        outcomes=burst.outcomes,
+        resident=burst.held_sessions,
+        holding=lambda problem, plans, batch: burst.held_sessions(problem, plans),
+        context=burst.first_context,
+        fastest=burst.fastest_slack,
+    ),
+    "steady": WorkloadKind(
+        outcomes=steady.outcomes,
+        resident=steady.least_held,
+        holding=steady.held,
+        context=lambda problem: steady.Mix(problem).context,
+        fastest=steady.fastest_slack,
+    ),
 }
 """Every kind of workload by the word that a spec uses."""
 

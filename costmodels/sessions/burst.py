@@ -95,6 +95,12 @@ def held_sessions(problem: Problem, plans: PlanTable) -> FloatArray:
     return held
 
 
+def first_context(problem: Problem) -> float:
+    """Tokens held per session, on average over all, when the first step is taken."""
+    sessions = [problem.workload.classes[c] for c in session_classes(problem)]
+    return float(np.mean([c.context + c.prompt for c in sessions]))
+
+
 def groups(problem: Problem, plans: PlanTable) -> Iterator[Group]:
     """Split plans into groups whose instances run through the same sequence."""
     sessions = problem.workload.session_count
@@ -308,3 +314,18 @@ def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> Float
         margins.append(slack(problem, Lane((0,), (index,), first, end)))
         weights.append(float(shape.sessions or 0))
     return margin_of_share(np.concatenate(margins), np.array(weights), needed_sessions(problem))
+
+
+def session_times(
+    model: CostModel, problem: Problem, plan: PlanTable
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """First-token time, end and instance of each session in order of arrival, for one plan."""
+    count = problem.workload.session_count
+    first, end = np.empty(count), np.empty(count)
+    instance = np.arange(count) % int(plan.replicas[0])
+    (group,) = groups(problem, plan)
+    for lane in lanes(model, problem, plan, group):
+        for position in lane.instances:
+            sessions = np.flatnonzero(instance == position)
+            first[sessions], end[sessions] = lane.first[:, 0], lane.end[:, 0]
+    return first, end, instance

@@ -80,13 +80,10 @@ class SteadyLoad:
         prefix = np.full(len(self.plans), float(shape.context))
         return self.model.prefill(self.problem, self.plans, tokens, prefix).seconds
 
-    def held(self, batch: IntArray) -> FloatArray:
-        """Sessions of each class on the busiest attention rank."""
-        return np.outer(-(-batch // self.plans.attention_dp), self.mix.present)
-
     def fits(self, batch: IntArray) -> BoolArray:
         """Whether the KV of ``batch`` sessions at their peak fits beside the rest."""
-        return self.model.memory(self.problem, self.plans, self.held(batch)).fits
+        sessions = held(self.problem, self.plans, batch)
+        return self.model.memory(self.problem, self.plans, sessions).fits
 
     def pace(self, batch: IntArray) -> Pace:
         """Time per token, to the first token and to the end of a session, at ``batch``."""
@@ -224,11 +221,15 @@ def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     )
 
 
+def held(problem: Problem, plans: PlanTable, batch: IntArray) -> FloatArray:
+    """Sessions of each class on the busiest attention rank, shape ``(plans, classes)``."""
+    return np.outer(-(-batch // plans.attention_dp), Mix(problem).present)
+
+
 def least_held(problem: Problem, plans: PlanTable) -> FloatArray:
     """Sessions of each class on the busiest attention rank at the smallest batch that works."""
     fixed = fixed_batch(problem, plans)
-    batch = np.where(fixed, _upper(problem, plans), 1)
-    return np.outer(-(-batch // plans.attention_dp), Mix(problem).present)
+    return held(problem, plans, np.where(fixed, _upper(problem, plans), 1))
 
 
 def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:

@@ -1,0 +1,69 @@
+"""The assumptions in force and the warnings that follow, for every report."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from specs.problem import Problem
+
+Document = dict[str, Any]
+
+
+def _leaves(part: BaseModel, prefix: str) -> list[tuple[str, Any, bool]]:
+    found: list[tuple[str, Any, bool]] = []
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        stated = name in part.model_fields_set
+        if isinstance(value, BaseModel):
+            found += _leaves(value, f"{prefix}{name}.")
+        elif isinstance(value, tuple):
+            found.append((f"{prefix}{name}", [v.model_dump() for v in value], stated))
+        else:
+            found.append((f"{prefix}{name}", value, stated))
+    return found
+
+
+def assumptions(problem: Problem) -> list[Document]:
+    """Every named assumption with its value and where it comes from."""
+    listed = [
+        {"name": name, "value": value, "source": "spec" if stated else "default"}
+        for name, value, stated in _leaves(problem.assumptions, "")
+    ]
+    hardware = problem.hardware
+    listed += [
+        {
+            "name": f"latency of {level.name}",
+            "value": level.latency,
+            "unit": "s",
+            "source": level.source or hardware.name,
+        }
+        for level in hardware.levels
+    ]
+    listed += [
+        {
+            "name": f"measured {row.operation}, {row.ranks} ranks on {row.span} servers, "
+            f"{row.bytes:.0f} bytes",
+            "value": row.seconds,
+            "unit": "s",
+            "source": row.source or hardware.name,
+        }
+        for row in hardware.collectives
+    ]
+    return listed
+
+
+def warnings(problem: Problem, sampled: bool) -> list[str]:
+    """What a reader must know before trusting the numbers."""
+    found = []
+    efficiency = problem.assumptions.efficiency
+    at_peak = all(value == 1 for _, value, _ in _leaves(efficiency, ""))
+    if problem.cost_model.startswith("roofline") and at_peak:
+        found.append(
+            "All efficiencies are 1 (data-sheet peaks), so times are lower bounds: measured "
+            "serving is slower. Set assumptions.efficiency and assumptions.overhead."
+        )
+    if not any((c.deadline, c.ttft, c.tpot) != (None,) * 3 for c in problem.workload.classes):
+        found.append("No class of sessions states a deadline, ttft or tpot: all are on time.")
+    if sampled:
+        found.append("The space is large: the counts of the funnel are scaled from a sample.")
+    return found

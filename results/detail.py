@@ -1,0 +1,157 @@
+"""Everything there is to say about one plan: its step, its memory, its sessions."""
+
+from typing import Any
+
+import numpy as np
+
+from constraints.base import Case, Constraint
+from constraints.space import Space
+from costmodels.base import StepEstimate
+from costmodels.memory import largest_true
+from costmodels.plans import IntArray, PlanTable
+from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
+from costmodels.sessions.burst import session_times
+
+_MOST_SESSIONS = 2**20
+"""Sessions per attention rank up to which room is looked for."""
+
+Document = dict[str, Any]
+
+
+def number(value: float) -> float | None:
+    """Return a number that JSON can hold, ``None`` for one that is not finite."""
+    return float(value) if np.isfinite(value) else None
+
+
+def breakdown(components: Any, row: int = 0) -> dict[str, float]:
+    """Return the components of one plan that are above 0, largest first."""
+    values = {name: float(np.asarray(column)[row]) for name, column in components.items()}
+    return dict(sorted(((n, v) for n, v in values.items() if v > 0), key=lambda i: -i[1]))
+
+
+class PlanDetail:
+    """One plan with its estimates; ``outcomes`` has one row."""
+
+    def __init__(self, space: Space, plan: PlanTable, outcomes: Outcomes | None = None) -> None:
+        self.space = space
+        self.plan = plan
+        self.case: Case = space.case(plan)
+        self.outcomes = outcomes if outcomes is not None else self.case.outcomes
+        self.kind = WORKLOADS[space.problem.workload.kind]
+
+    @property
+    def batch(self) -> IntArray:
+        """Sessions that an instance decodes together, at least one."""
+        return np.maximum(self.outcomes.batch, 1)
+
+    @property
+    def step_context(self) -> float:
+        """Tokens held per session in the step that is shown."""
+        return self.kind.context(self.space.problem)
+
+    def step(self) -> StepEstimate:
+        """Estimate of one decode step at the plan's batch."""
+        context = np.full(1, self.step_context)
+        return self.space.model.decode(self.space.problem, self.plan, self.batch, context)
+
+    def document(self) -> Document:
+        """Return plan, deployment, outcome, step and memory as JSON values."""
+        values = self.plan.row(0)
+        hardware = self.space.problem.hardware.name
+        deployment = {"plan": values, "count": values["replicas"], "role": "both"}
+        return {
+            "plan": values,
+            "deployment": [{**deployment, "hardware": hardware}],
+            "outcome": self._outcome(),
+            "step": self._step(),
+            "memory": self._memory(),
+        }
+
+    def _outcome(self) -> Document:
+        o, problem = self.outcomes, self.space.problem
+        cards = int(self.plan.total_cards[0])
+        document: Document = {
+            "cost_per_on_time_session": number(o.cost[0]),
+            "currency": problem.objective.currency,
+            "occupied_gpu_seconds": number(o.gpu_seconds[0]),
+            "energy_j": number(o.energy_j[0]),
+            "money": number(o.money[0]),
+            "cards": cards,
+            "slack_s": number(o.slack_s[0]),
+            "ttft_s": {"max": number(o.ttft_s[0])},
+            "tpot_s": {"max": number(o.tpot_s[0])},
+            "tokens_per_s": number(o.tokens_per_s[0]),
+            "tokens_per_s_per_card": number(o.tokens_per_s[0] / cards),
+            "sessions_per_s": number(o.sessions_per_s[0]),
+            "batch": int(o.batch[0]),
+            "bound_by": BOUNDS[int(o.bound[0])],
+        }
+        if problem.workload.kind == "burst":
+            document |= self._burst()
+        else:
+            document |= {
+                "on_time_share": float(o.on_time[0]),
+                "session_s": number(o.span_s[0]),
+            }
+        return document
+
+    def _burst(self) -> Document:
+        first, end, instance = session_times(self.space.model, self.space.problem, self.plan)
+        return {
+            "sessions": int(end.size),
+            "on_time": int(self.outcomes.on_time[0]),
+            "makespan_s": float(self.outcomes.span_s[0]),
+            "first_token_s": first.tolist(),
+            "completion_s": end.tolist(),
+            "instance": instance.tolist(),
+        }
+
+    def _step(self) -> Document:
+        step = self.step()
+        return {
+            "seconds": float(step.seconds[0]),
+            "batch": int(self.batch[0]),
+            "context": self.step_context,
+            "bound_by": step.bound_by(0),
+            "breakdown": breakdown(step.components),
+            "work": breakdown(step.work),
+        }
+
+    def _memory(self) -> Document:
+        held = self.kind.holding(self.space.problem, self.plan, self.batch)
+        memory = self.space.model.memory(self.space.problem, self.plan, held)
+        return {
+            "per_card_bytes": float(memory.bytes[0]),
+            "capacity_bytes": float(memory.capacity[0]),
+            "breakdown": {name: float(column[0]) for name, column in memory.components.items()},
+            "sessions_per_instance": self.sessions_that_fit(),
+        }
+
+    def sessions_that_fit(self) -> int:
+        """Sessions of the longest class whose peak context one instance can hold at once."""
+        problem, plan = self.space.problem, self.plan
+        peaks = [c.peak_context for c in problem.workload.classes]
+        longest = np.eye(len(peaks))[int(np.argmax(peaks))]
+
+        def fits(per_rank: IntArray) -> "np.typing.NDArray[np.bool_]":
+            return self.space.model.memory(problem, plan, np.outer(per_rank, longest)).fits
+
+        most = largest_true(fits, np.full(1, _MOST_SESSIONS))
+        return int(most[0] * plan.attention_dp[0])
+
+
+def violations(case: Case, constraints: tuple[Constraint, ...]) -> list[Document]:
+    """Every constraint that the one plan of ``case`` breaks, with its margin and reason."""
+    found = []
+    for constraint in constraints:
+        margin = float(constraint.margin(case)[0])
+        if margin < 0:
+            found.append(
+                {
+                    "constraint": constraint.name,
+                    "margin": margin,
+                    "unit": constraint.unit,
+                    "reason": constraint.reason(case),
+                }
+            )
+    return found

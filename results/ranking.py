@@ -1,0 +1,234 @@
+"""The answer to a problem: ranked plans, what was excluded and why, and what it rests on."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from constraints.funnel import Removed, estimated_funnel, structural_funnel
+from constraints.space import Space
+from results.assumptions import assumptions, warnings
+from results.detail import Document, PlanDetail, number, violations
+from searches.exhaustive import Found
+from searches.objective import ties
+from searches.repair import Repair
+from specs.load import problem_hash
+from specs.problem import Problem
+from specs.space import AXES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = "planner/ranking/1"
+
+_MOST_EXCLUDED = 50
+
+_PACKAGES = ("llm-deployment-planner", "numpy", "ortools", "pydantic")
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Why nothing is feasible: rules that cannot hold together, and repairs that were confirmed."""
+
+    cores: list[tuple[str, ...]]
+    repairs: list[Repair] = field(default_factory=list)
+
+    def document(self) -> Document:
+        """Return the conflict as JSON values."""
+        return {
+            "cores": [sorted(core) for core in self.cores],
+            "relaxations": [
+                {
+                    "changes": [
+                        {"path": c.path, "from": c.before, "to": c.after} for c in repair.changes
+                    ],
+                    "verified": True,
+                    "plan": repair.plan,
+                    "cost_per_on_time_session": repair.cost,
+                }
+                for repair in self.repairs
+            ],
+        }
+
+
+class Ranking:
+    """Ranked plans with their reasons; made by ``planner.rank``."""
+
+    def __init__(self, found: Found, conflict: Conflict | None = None) -> None:
+        self.found = found
+        self.conflict = conflict
+
+    @property
+    def space(self) -> Space:
+        """The space that was searched."""
+        return self.found.space
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that was asked."""
+        return self.found.space.problem
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any plan keeps all constraints."""
+        return bool(self.found.ranked.size)
+
+    def __len__(self) -> int:
+        return int(self.found.ranked.size)
+
+    def detail(self, rank: int) -> PlanDetail:
+        """Return everything about the plan of a rank, counted from 1."""
+        row = self.found.ranked[rank - 1 : rank]
+        found = self.found.evaluated
+        return PlanDetail(self.space, found.plans.take(row), found.outcomes.take(row))
+
+    @cached_property
+    def costs(self) -> "np.typing.NDArray[np.float64]":
+        """Cost per on-time session of the ranked plans, best first."""
+        return self.found.evaluated.outcomes.cost[self.found.ranked]
+
+    @cached_property
+    def tied(self) -> "np.typing.NDArray[np.bool_]":
+        """Whether each ranked plan ties with the best."""
+        return ties(self.costs, self.problem.objective)
+
+    @cached_property
+    def funnel(self) -> tuple[tuple[Removed, ...], bool]:
+        """What each constraint removes, in order, and whether counts come from a sample."""
+        structural = structural_funnel(self.space)
+        found = self.found.evaluated
+        estimated = estimated_funnel(self.space.estimated, found.margins, found.plans)
+        return (*structural.rows, *estimated), structural.sampled
+
+    def document(self, top: int = 10) -> Document:
+        """Return the ranking as the JSON document that ``planner rank --json`` prints."""
+        problem = self.problem
+        digest = problem_hash(problem)
+        rows, sampled = self.funnel
+        document: Document = {
+            "schema": SCHEMA,
+            "study": f"{problem.name or 'study'}-{digest[:12]}",
+            "name": problem.name,
+            "problem_hash": digest,
+            "versions": versions(),
+            "seed": problem.search.seed,
+            "cost_model": problem.cost_model,
+            "certificate": {
+                "kind": "optimal",
+                "candidates": self.space.candidates,
+                "feasible": len(self),
+                "evaluated": len(self.found.evaluated.plans),
+                "gap": 0.0,
+            },
+            "plans": [self._ranked(rank) for rank in range(1, min(top, len(self)) + 1)],
+            "excluded": self._excluded(),
+            "funnel": [self._funnel_row(row) for row in rows],
+            "assumptions": assumptions(problem),
+            "warnings": warnings(problem, sampled),
+        }
+        if self.conflict:
+            document["conflict"] = self.conflict.document()
+        return document
+
+    def _ranked(self, rank: int) -> Document:
+        return {
+            "rank": rank,
+            **self.detail(rank).document(),
+            "tie_with_best": bool(self.tied[rank - 1]),
+            "reason": self.reason(rank),
+        }
+
+    def reason(self, rank: int) -> str:
+        """Say in one sentence why a plan has its rank."""
+        if rank == 1:
+            behind = self.costs[1:][~self.tied[1:]]
+            if not behind.size:
+                return "cheapest of all feasible plans"
+            more = behind[0] / self.costs[0] - 1
+            return f"cheapest of all feasible plans; the next costs {more:.1%} more"
+        if self.tied[rank - 1]:
+            return "costs as much as the best"
+        more = self.costs[rank - 1] / self.costs[0] - 1
+        return f"costs {more:.1%} more per on-time session than the best"
+
+    def _excluded(self) -> list[Document]:
+        """Plans that can be built but break an estimated constraint, nearest to feasible first."""
+        found = self.found.evaluated
+        broken = np.flatnonzero(~found.feasible)
+        scale = np.maximum(np.abs(found.margins).max(axis=1, initial=0.0), 1e-300)
+        breach = np.where(found.margins < 0, -found.margins / scale[:, None], 0.0).sum(axis=0)
+        count = (found.margins < 0).sum(axis=0)
+        order = broken[np.lexsort((breach[broken], count[broken]))][:_MOST_EXCLUDED]
+        listed = []
+        for row in order:
+            plan = found.plans.take(np.array([row]))
+            case = self.space.case(plan)
+            listed.append(
+                {"plan": plan.row(0), "violations": violations(case, self.space.estimated)}
+            )
+        return listed
+
+    def _funnel_row(self, row: Removed) -> Document:
+        nearest = None
+        if row.nearest is not None:
+            case = self.space.case(row.nearest)
+            nearest = {
+                "plan": row.nearest.row(0),
+                "margin": row.margin,
+                "reason": row.constraint.reason(case),
+            }
+        return {
+            "constraint": row.constraint.name,
+            "title": row.constraint.title,
+            "unit": row.constraint.unit,
+            "removes_alone": round(row.alone),
+            "removes_in_order": round(row.in_order),
+            "left": round(row.left),
+            "nearest_miss": nearest,
+        }
+
+    def frame(self) -> "pd.DataFrame":
+        """Return all feasible plans, best first, as a table: axes, then outcomes."""
+        import pandas as pd
+
+        rows = self.found.ranked
+        found = self.found.evaluated
+        plans, outcomes = found.plans.take(rows), found.outcomes.take(rows)
+        columns: dict[str, Any] = {"rank": np.arange(1, rows.size + 1)}
+        for axis in AXES:
+            columns[axis] = _readable(axis, plans.column(axis))
+        columns |= {
+            "cards": plans.total_cards,
+            "cost_per_on_time_session": outcomes.cost,
+            "on_time": outcomes.on_time,
+            "slack_s": outcomes.slack_s,
+            "span_s": outcomes.span_s,
+            "occupied_gpu_seconds": outcomes.gpu_seconds,
+            "energy_j": outcomes.energy_j,
+            "money": outcomes.money,
+            "tpot_s": outcomes.tpot_s,
+            "ttft_s": outcomes.ttft_s,
+            "tokens_per_s": outcomes.tokens_per_s,
+            "sessions_per_s": outcomes.sessions_per_s,
+            "decode_batch": outcomes.batch,
+            "tie_with_best": self.tied,
+        }
+        return pd.DataFrame(columns)
+
+
+def _readable(axis: str, column: "np.typing.NDArray[np.int64]") -> Any:
+    from costmodels.plans import WORDS
+
+    if axis in WORDS:
+        return np.array(WORDS[axis])[column]
+    return column.astype(bool) if axis == "sp" else column
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that an answer depends on."""
+    return {package: version(package) for package in _PACKAGES}
+
+
+__all__ = ["SCHEMA", "Conflict", "Ranking", "number", "versions"]

@@ -62,7 +62,7 @@ def cores(patterns: Sequence[Pattern], most: int) -> list[tuple[str, ...]]:
         core = _assumption_core(patterns, candidate)
         if core not in found:
             found.append(core)
-    return found
+    return sorted(found, key=lambda core: (len(core), sorted(core)))
 
 
 def _covers(patterns: Sequence[Pattern], most: int) -> Iterator[tuple[str, ...]]:

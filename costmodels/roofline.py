@@ -65,7 +65,7 @@ class _Tally:
         """Seconds spent on the card itself, by component, under an overlap rule."""
         if overlap == "per_operator":
             return self.longer
-        reads = np.sum(list(self.read.values()), axis=0)
+        reads = np.sum([np.zeros(self.plans), *self.read.values()], axis=0)
         computing = self.compute > reads
         components = {n: np.where(computing, 0.0, values) for n, values in self.read.items()}
         components["compute"] = np.where(computing, self.compute, 0.0)

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from constraints import constraints_of
 from constraints.conflict import conflict_cores, verdicts
+from costmodels.base import cost_model as get_cost_model
 from results.ranking import Conflict, Ranking
 from searches.executors import executor
 from searches.exhaustive import Progress, search
@@ -47,3 +49,12 @@ def rank(
         return Ranking(found)
     judged = verdicts(found.space)
     return Ranking(found, Conflict(conflict_cores(judged), repairs(found.space, judged)))
+
+
+def check(source: Source, sets: Sequence[str] = ()) -> Problem:
+    """Check a spec without computing anything: fields, names, rules, cost model and executor."""
+    problem = load_problem(source, sets)
+    executor(problem.search.executor)
+    get_cost_model(problem.cost_model)
+    constraints_of(problem)
+    return problem

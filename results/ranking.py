@@ -91,8 +91,10 @@ class Ranking:
 
     @cached_property
     def tied(self) -> "np.typing.NDArray[np.bool_]":
-        """Whether each ranked plan ties with the best."""
-        return ties(self.costs, self.problem.objective)
+        """Whether each ranked plan but the first ties with the first."""
+        tied = ties(self.costs, self.problem.objective)
+        tied[:1] = False
+        return tied
 
     @cached_property
     def funnel(self) -> tuple[tuple[Removed, ...], bool]:
@@ -143,15 +145,21 @@ class Ranking:
     def reason(self, rank: int) -> str:
         """Say in one sentence why a plan has its rank."""
         if rank == 1:
-            behind = self.costs[1:][~self.tied[1:]]
-            if not behind.size:
-                return "cheapest of all feasible plans"
-            more = behind[0] / self.costs[0] - 1
-            return f"cheapest of all feasible plans; the next costs {more:.1%} more"
+            return self._lead()
         if self.tied[rank - 1]:
             return "costs as much as the best"
         more = self.costs[rank - 1] / self.costs[0] - 1
         return f"costs {more:.1%} more per on-time session than the best"
+
+    def _lead(self) -> str:
+        """Say how far the best plan leads."""
+        tied = int(self.tied.sum())
+        also = f", with {tied} more that cost as much" if tied else ""
+        behind = self.costs[1:][~self.tied[1:]]
+        if not behind.size:
+            return f"cheapest of all feasible plans{also}"
+        more = behind[0] / self.costs[0] - 1
+        return f"cheapest of all feasible plans{also}; the next costs {more:.1%} more"
 
     def _excluded(self) -> list[Document]:
         """Plans that can be built but break an estimated constraint, nearest to feasible first."""

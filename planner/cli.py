@@ -1,0 +1,227 @@
+"""The command line: ``planner rank | explain | check | schema | catalog``.
+
+Results go to stdout, progress and notes to stderr. Heavy packages load inside the commands, so
+that ``planner --help`` answers at once.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specs.errors import SpecError
+
+app = typer.Typer(
+    help="Choose how to deploy a large language model: ranked plans, with the reasons.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+BAD_INPUT = 2
+NOTHING_FEASIBLE = 3
+INTERRUPTED = 130
+
+Spec = Annotated[str, typer.Argument(help="Spec file (YAML or JSON).", metavar="SPEC")]
+Sets = Annotated[
+    list[str],
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a leaf of the spec; repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+CostModelName = Annotated[
+    str | None, typer.Option("--cost-model", metavar="NAME", help="Cost model to use.")
+]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="WHERE",
+        help="Where to compute: local, processes[:N] or ray[:ADDRESS].",
+    ),
+]
+
+
+@app.command()
+def rank(
+    spec: Spec,
+    top: Annotated[int, typer.Option(min=1, help="Plans to show.")] = 10,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all feasible plans as CSV.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for report.html, plans.parquet and result.json."),
+    ] = None,
+    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    cost_model: CostModelName = None,
+    executor: ExecutorName = None,
+) -> None:
+    """Rank the deployment plans of a spec."""
+    from planner.studies import rank as rank_study
+
+    if as_json and as_csv:
+        raise SpecError.single("", None, "--json and --csv exclude each other", "Choose one")
+    if out:
+        _writable(out)
+    with _progress() as progress:
+        ranking = rank_study(
+            spec, sets, cost_model=cost_model, executor_name=executor, progress=progress
+        )
+    document = ranking.document(top)
+    if out:
+        from results.report import write_report
+
+        for path in write_report(ranking, document, out):
+            _note(f"wrote {path}")
+    if as_json:
+        _print_json(document)
+    elif as_csv:
+        sys.stdout.write(ranking.frame().to_csv(index=False))
+    else:
+        from planner.tables import show_ranking
+
+        show_ranking(document)
+    if not ranking.feasible:
+        raise typer.Exit(NOTHING_FEASIBLE)
+
+
+@app.command()
+def explain(
+    spec: Spec,
+    plan: Annotated[
+        str | None,
+        typer.Option(metavar="AXIS=VALUE,...", help="Plan to explain, e.g. tp=8,replicas=1."),
+    ] = None,
+    as_json: AsJson = False,
+    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    cost_model: CostModelName = None,
+    executor: ExecutorName = None,
+) -> None:
+    """Say why a plan has its rank or is excluded; without --plan, what each constraint removes."""
+    from planner.studies import rank as rank_study
+    from planner.tables import show_funnel, show_plan
+    from results.explain import explain_plan, explain_space, parse_plan
+
+    stated = parse_plan(plan) if plan is not None else None
+    with _progress() as progress:
+        ranking = rank_study(
+            spec, sets, cost_model=cost_model, executor_name=executor, progress=progress
+        )
+    if stated is not None:
+        document = explain_plan(ranking, stated)
+        show = show_plan
+    else:
+        document = explain_space(ranking)
+        show = show_funnel
+    if as_json:
+        _print_json(document)
+    else:
+        show(document)
+    if not ranking.feasible:
+        raise typer.Exit(NOTHING_FEASIBLE)
+
+
+@app.command()
+def check(spec: Spec, as_json: AsJson = False, sets: Sets = []) -> None:  # noqa: B006 - as above
+    """Validate a spec without computing anything."""
+    from planner.studies import check as check_spec
+
+    problem = check_spec(spec, sets)
+    if as_json:
+        _print_json({"schema": "planner/check/1", "valid": True, "name": problem.name})
+    else:
+        typer.echo(f"{spec}: valid ({problem.model.name} on {problem.hardware.name})")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a spec."""
+    from specs.problem import Problem
+
+    _print_json(Problem.model_json_schema())
+
+
+@app.command()
+def catalog(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="models, hardware, workloads, cost-models or constraints."),
+    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Entry to show whole.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what there is to choose from, or show one entry with its sources."""
+    from planner.catalog import document as catalog_document
+    from planner.tables import show_catalog
+
+    document = catalog_document(kind, name)
+    if as_json:
+        _print_json(document)
+    else:
+        show_catalog(document)
+
+
+def _writable(folder: Path) -> None:
+    """Make the output folder before any work, so that nothing is computed in vain."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SpecError.single(
+            "--out", str(folder), f"cannot make this folder: {error.strerror}"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise SpecError.single("--out", str(folder), "cannot write into this folder")
+
+
+def _progress() -> Any:  # noqa: ANN401 - a context manager of the lazily imported module
+    from planner.progress import progress_bar
+
+    return progress_bar()
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _print_error(error: SpecError, as_json: bool) -> None:
+    if not as_json:
+        typer.echo(f"error: {error}", err=True)
+        return
+    faults = [
+        {"path": f.path, "value": f.value, "message": f.message, "hint": f.hint}
+        for f in error.faults
+    ]
+    _print_json({"schema": "planner/error/1", "source": error.source, "errors": faults})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; bad input ends with one message and exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(words, standalone_mode=False)
+    except SpecError as error:
+        _print_error(error, "--json" in words)
+        raise SystemExit(BAD_INPUT) from None
+    except (KeyboardInterrupt, EOFError):
+        _note("interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
+        usage = getattr(error, "format_message", None)
+        if usage is None:
+            raise
+        _print_error(SpecError.single("", None, usage()), "--json" in words)
+        raise SystemExit(getattr(error, "exit_code", BAD_INPUT)) from None
+    raise SystemExit(code or 0)

@@ -1,0 +1,291 @@
+"""Documents as text for a terminal."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from costmodels.plans import NEUTRAL, decode
+from specs.space import AXES
+
+Document = dict[str, Any]
+
+_UNIT = {"gpu_seconds": "GPU·s", "joules": "J", "money": "money"}
+
+_WIDTH = 110
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDTH)
+    return console
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a number with a readable prefix: ``119.1 ms``, ``52.09 GB``."""
+    if value is None:
+        return "–"
+    if unit in {"bytes", "B"}:
+        return f"{value / 1e9:,.2f} GB"
+    if unit in {"seconds", "s"}:
+        size = abs(value)
+        for limit, factor, name in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+            if size < limit:
+                return f"{value * factor:,.3f} {name}"
+        return f"{value:,.3f} s"
+    if unit == "watts":
+        return f"{value / 1e3:,.1f} kW"
+    return f"{value:,.6g} {unit}".strip()
+
+
+def plan_name(plan: Mapping[str, Any]) -> str:
+    """Name a plan by the axes that do something; ``tp`` and ``replicas`` always."""
+    words = []
+    for axis in AXES:
+        value = plan.get(axis)
+        if axis in {"tp", "replicas"} or value != decode(axis, NEUTRAL[axis]):
+            words.append(f"{axis}={value}".replace("True", "true"))
+    return " ".join(words)
+
+
+def show_ranking(document: Document) -> None:
+    """Print the answer in a sentence, the ranked plans, and what was excluded."""
+    console = _console()
+    console.print(Text(document["name"] or document["study"], style="bold"))
+    if not document["plans"]:
+        _show_conflict(console, document)
+        return
+    console.print(headline(document))
+    console.print(_ranking_table(document))
+    certificate = document["certificate"]
+    console.print(
+        f"{certificate['feasible']:,} feasible of {certificate['candidates']:,} candidates; "
+        f"the first is {certificate['kind']} under {document['cost_model']}."
+    )
+    _show_excluded(console, document["excluded"], 5)
+    _show_warnings(console, document["warnings"])
+
+
+def headline(document: Document) -> str:
+    """Return the answer in one sentence."""
+    best = document["plans"][0]
+    outcome, plan = best["outcome"], best["plan"]
+    unit = _UNIT[outcome["currency"]]
+    cards = outcome["cards"] // plan["replicas"]
+    instances = "instance" if plan["replicas"] == 1 else "instances"
+    each = "1 card" if cards == 1 else f"{cards} cards"
+    if "makespan_s" in outcome:
+        when = (
+            f"{outcome['on_time']} of {outcome['sessions']} sessions on time, all done after "
+            f"{quantity(outcome['makespan_s'], 's')}"
+        )
+    else:
+        when = (
+            f"{outcome['tokens_per_s_per_card']:,.0f} tokens/s a card at batch "
+            f"{outcome['batch']}, {quantity(outcome['tpot_s']['max'], 's')} a token"
+        )
+    return (
+        f"Run {plan['replicas']} {instances} of {each} ({plan_name(plan)}): "
+        f"{outcome['cost_per_on_time_session']:.4g} {unit} per on-time session; {when}; "
+        f"{best['reason']}."
+    )
+
+
+def _ranking_table(document: Document) -> Table:
+    burst = "makespan_s" in document["plans"][0]["outcome"]
+    unit = _UNIT[document["plans"][0]["outcome"]["currency"]]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right")
+    table.add_column("plan", overflow="fold", min_width=22)
+    table.add_column("cards", justify="right")
+    table.add_column(f"{unit}/on-time", justify="right")
+    for name in ("on time", "all done") if burst else ("tokens/s/card", "batch", "bound by"):
+        table.add_column(name, justify="right")
+    for name in ("step", "waits for", "GB/card"):
+        table.add_column(name, justify="right")
+    for item in document["plans"]:
+        outcome, step, memory = item["outcome"], item["step"], item["memory"]
+        if burst:
+            middle = [
+                f"{outcome['on_time']}/{outcome['sessions']}",
+                quantity(outcome["makespan_s"], "s"),
+            ]
+        else:
+            middle = [
+                f"{outcome['tokens_per_s_per_card']:,.1f}",
+                str(outcome["batch"]),
+                outcome["bound_by"],
+            ]
+        mark = f"{item['rank']}{'=' if item['tie_with_best'] else ''}"
+        table.add_row(
+            mark,
+            plan_name(item["plan"]),
+            str(outcome["cards"]),
+            f"{outcome['cost_per_on_time_session']:.6f}",
+            *middle,
+            quantity(step["seconds"], "s"),
+            step["bound_by"],
+            f"{memory['per_card_bytes'] / 1e9:.2f}",
+        )
+    return table
+
+
+def _show_excluded(console: Console, excluded: list[Document], most: int) -> None:
+    if not excluded:
+        return
+    console.print(Text("Excluded, nearest to feasible first", style="bold"))
+    for item in excluded[:most]:
+        reasons = "; ".join(f"{v['constraint']}: {v['reason']}" for v in item["violations"])
+        console.print(f"  {plan_name(item['plan'])} – {reasons}")
+    if len(excluded) > most:
+        console.print(f"  … {len(excluded) - most} more with --json")
+
+
+def _show_warnings(console: Console, warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        console.print(Text(f"Note: {warning}", style="dim"))
+
+
+def _show_conflict(console: Console, document: Document) -> None:
+    """Print what cannot hold together and what would help."""
+    conflict = document["conflict"]
+    console.print("No plan is feasible. These rules cannot hold together:")
+    for core in conflict["cores"]:
+        console.print(f"  {{{', '.join(core)}}}")
+    if conflict["relaxations"]:
+        console.print("Changes that make it feasible, least first (each confirmed by a search):")
+    for repair in conflict["relaxations"]:
+        changes = " and ".join(
+            f"{c['path']} {_shown(c['path'], c['from'])} → {_shown(c['path'], c['to'])}"
+            for c in repair["changes"]
+        )
+        console.print(f"  {changes}  ({plan_name(repair['plan'])})")
+    if not conflict["relaxations"]:
+        console.print("No change of one or two quantities makes it feasible.")
+    _show_excluded(console, document["excluded"], 5)
+    _show_warnings(console, document["warnings"])
+
+
+def _shown(path: str, value: Any) -> str:  # noqa: ANN401 - any leaf of a spec
+    leaf = path.rsplit(".", 1)[-1]
+    unit = {"capacity": "bytes", "deadline": "s", "ttft": "s", "tpot": "s", "power": "watts"}
+    if leaf in unit:
+        return quantity(float(value), unit[leaf])
+    return f"{value}"
+
+
+def show_funnel(document: Document) -> None:
+    """Print what each constraint removes, and its nearest miss."""
+    console = _console()
+    console.print(f"{document['certificate']['candidates']:,} candidates")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("constraint")
+    for name in ("alone", "in order", "left"):
+        table.add_column(name, justify="right")
+    table.add_column("nearest miss", overflow="fold")
+    for row in document["funnel"]:
+        miss = row["nearest_miss"]
+        text = f"{plan_name(miss['plan'])}: {miss['reason']}" if miss else ""
+        table.add_row(
+            row["constraint"],
+            f"{row['removes_alone']:,}",
+            f"{row['removes_in_order']:,}",
+            f"{row['left']:,}",
+            text,
+        )
+    console.print(table)
+    if "conflict" in document:
+        _show_conflict(console, document | {"excluded": []})
+    else:
+        _show_warnings(console, document["warnings"])
+
+
+def show_plan(document: Document) -> None:
+    """Print why a plan has its rank or what it breaks, and where it differs from the best."""
+    console = _console()
+    console.print(Text(plan_name(document["plan"]), style="bold"))
+    for broken in document["violations"]:
+        console.print(f"Breaks {broken['constraint']}: {broken['reason']}")
+    if document["rank"]:
+        console.print(f"Rank {document['rank']} of {document['of']}.")
+    step, memory = document["step"], document["memory"]
+    console.print(
+        f"Step {quantity(step['seconds'], 's')} at batch {step['batch']} and "
+        f"{step['context']:,.0f} tokens held, waiting longest for {step['bound_by']}: "
+        + _listed(step["breakdown"], "s")
+    )
+    console.print(
+        f"Memory {quantity(memory['per_card_bytes'], 'bytes')} of "
+        f"{quantity(memory['capacity_bytes'], 'bytes')} on the fullest card, room for "
+        f"{memory['sessions_per_instance']} sessions: " + _listed(memory["breakdown"], "bytes")
+    )
+    _show_time_line(console, document["outcome"])
+    if "against_best" in document and document["rank"] != 1:
+        _show_difference(console, document["against_best"], document["outcome"]["currency"])
+
+
+def _listed(terms: Mapping[str, float], unit: str) -> str:
+    return ", ".join(f"{name} {quantity(value, unit)}" for name, value in terms.items() if value)
+
+
+def _show_time_line(console: Console, outcome: Document) -> None:
+    if "completion_s" not in outcome:
+        console.print(
+            f"Batch {outcome['batch']}, bound by {outcome['bound_by']}; "
+            f"{quantity(outcome['tpot_s']['max'], 's')} a token, first token after "
+            f"{quantity(outcome['ttft_s']['max'], 's')}, a session in "
+            f"{quantity(outcome['session_s'], 's')}."
+        )
+        return
+    most = 16
+    ends = ", ".join(quantity(t, "s") for t in outcome["completion_s"][:most])
+    more = "" if len(outcome["completion_s"]) <= most else ", …"
+    console.print(
+        f"{outcome['on_time']} of {outcome['sessions']} sessions on time; ends: {ends}{more}"
+    )
+
+
+def _show_difference(console: Console, against: Document, currency: str) -> None:
+    unit = _UNIT[currency]
+    cost, factors = against["cost"], against["factors"]
+    console.print(f"Against the best, {plan_name(against['plan'])}:")
+    if cost["difference"] is not None:
+        console.print(
+            f"  cost per on-time session {cost['this']:.6f} against {cost['best']:.6f} {unit} "
+            f"(billed card time ×{factors['occupied_gpu_seconds']['ratio']:.3f}, "
+            f"on-time sessions ×{factors['on_time']['ratio']:.3f})"
+        )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("  term")
+    for name in (f"this, {unit}", f"best, {unit}", "difference"):
+        table.add_column(name, justify="right")
+    for term in against["cost_terms"]:
+        table.add_row(
+            f"  {term['term']}",
+            f"{term['this']:.6f}",
+            f"{term['best']:.6f}",
+            f"{term['difference']:+.6f}",
+        )
+    if cost["difference"] is not None:
+        console.print(table)
+
+
+def show_catalog(document: Document) -> None:
+    """Print listings as tables, one entry as YAML."""
+    console = _console()
+    for kind, items in document.items():
+        if kind == "schema":
+            continue
+        whole = len(items) == 1 and len(items[0]) > 3  # noqa: PLR2004 - more than name, title, sources
+        if whole:
+            console.print(yaml.safe_dump(items[0], sort_keys=False, allow_unicode=True), end="")
+            continue
+        console.print(Text(kind, style="bold"))
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for item in items:
+            table.add_row(f"  {item['name']}", item.get("title", ""))
+        console.print(table)

@@ -1,0 +1,223 @@
+"""Why a plan has its rank, or why it is excluded, and where its cost differs from the best."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from constraints.axes import complete, domains
+from costmodels.plans import NEUTRAL, WORDS, decode, encode
+from costmodels.sessions import WORKLOADS
+from results.detail import Document, PlanDetail, number, violations
+from results.ranking import Ranking
+from specs.errors import SpecError, nearest
+from specs.load import load_problem
+from specs.space import AXES
+
+SCHEMA = "planner/explanation/1"
+
+
+def parse_plan(text: str) -> dict[str, int]:
+    """Return the axes stated in ``tp=8,replicas=1`` as column numbers.
+
+    Raises ``SpecError`` for an unknown axis or a value that the axis cannot take.
+    """
+    stated: dict[str, int] = {}
+    for part in text.split(","):
+        axis, equals, value = (word.strip() for word in part.partition("="))
+        if not equals:
+            raise SpecError.single("plan", text, "expected AXIS=VALUE pairs such as tp=8,replicas=1")
+        if axis not in AXES:
+            raise SpecError.single(f"plan.{axis}", None, "no such axis", nearest(axis, AXES))
+        stated[axis] = _value(axis, value)
+    return stated
+
+
+def _value(axis: str, value: str) -> int:
+    if axis in WORDS:
+        if value in WORDS[axis]:
+            return encode(axis, value)
+        raise SpecError.single(
+            f"plan.{axis}", value, "no such algorithm", nearest(value, WORDS[axis])
+        )
+    if axis == "sp" and value in {"true", "false"}:
+        return int(value == "true")
+    if not value.isdigit() or int(value) < min(NEUTRAL[axis], 1) or int(value) > 10**9:
+        raise SpecError.single(f"plan.{axis}", value, "expected a whole number, at least 1")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class Located:
+    """A plan and its rank, ``None`` if it is not among the feasible plans of the space."""
+
+    detail: PlanDetail
+    rank: int | None
+    outside: tuple[str, ...]
+
+
+def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
+    """Find the plan that a user means: the best ranked one that has the stated values.
+
+    If no feasible plan has them, the first estimated one that does; else the plan is built from
+    the stated values, the first value of every other axis, and what follows from them.
+    """
+    found = ranking.found
+    plans = found.evaluated.plans
+    match = np.ones(len(plans), dtype=bool)
+    for axis, value in stated.items():
+        match &= plans.column(axis) == value
+    ranked = np.flatnonzero(match[found.ranked])
+    if ranked.size:
+        rank = int(ranked[0]) + 1
+        return Located(ranking.detail(rank), rank, ())
+    rows = np.flatnonzero(match)
+    if rows.size:
+        return Located(PlanDetail(ranking.space, plans.take(rows[:1])), None, ())
+    allowed = domains(ranking.problem)
+    columns = {axis: np.array([values[0]]) for axis, values in allowed.items()}
+    columns |= {axis: np.array([value]) for axis, value in stated.items()}
+    outside = tuple(a for a, v in stated.items() if a in allowed and v not in allowed[a])
+    return Located(
+        PlanDetail(ranking.space, complete(ranking.problem, columns)), None, outside
+    )
+
+
+def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
+    """Return why the stated plan is ranked where it is, or every constraint that it breaks."""
+    located = locate(ranking, stated)
+    plan = located.detail.plan
+    broken = violations(ranking.space.case(plan), ranking.space.constraints)
+    for axis in located.outside:
+        values = [decode(axis, v) for v in domains(ranking.problem)[axis]]
+        broken.append(
+            {
+                "constraint": f"space.{axis}",
+                "margin": None,
+                "unit": None,
+                "reason": f"the spec allows {axis} only {values}",
+            }
+        )
+    document: Document = {
+        "schema": SCHEMA,
+        "verdict": "excluded" if broken else "ranked",
+        "rank": located.rank,
+        "of": len(ranking),
+        **located.detail.document(),
+        "violations": broken,
+        "cost_terms": cost_terms(located.detail),
+    }
+    if ranking.feasible:
+        document["against_best"] = compare(located.detail, ranking.detail(1))
+    return document
+
+
+def time_shares(detail: PlanDetail) -> dict[str, float]:
+    """Return the share of the billed time that each component takes; the shares sum to 1.
+
+    Decode time is split as the step at the plan's batch is; ``prefill`` is what prompts add, and
+    ``failure`` what a burst loses to failures.
+    """
+    problem = detail.space.problem
+    step = detail.step()
+    components = {name: float(column[0]) for name, column in step.components.items()}
+    seconds = float(step.seconds[0])
+    extra: dict[str, float] = {}
+    if problem.workload.kind == "steady":
+        whole = float(detail.outcomes.tpot_s[0])
+        extra["prefill"] = whole - seconds
+    else:
+        whole = float(detail.outcomes.span_s[0])
+        calm = _span_without(detail, failures=False)
+        extra["failure"] = whole - calm
+        extra["prefill"] = calm - _span_without(detail, failures=False, prompts=False)
+    extra = {name: value for name, value in extra.items() if value > 1e-12 * whole}
+    decoding = whole - sum(extra.values())
+    shares = {name: value / seconds * decoding / whole for name, value in components.items()}
+    shares |= {name: value / whole for name, value in extra.items()}
+    return dict(sorted(((n, s) for n, s in shares.items() if s > 0), key=lambda i: -i[1]))
+
+
+def _span_without(detail: PlanDetail, *, failures: bool = True, prompts: bool = True) -> float:
+    """End of the burst if no card failed, or if all prompts were in KV already."""
+    problem = detail.space.problem
+    workload = problem.workload.model_dump()
+    if not failures:
+        workload["failures"] = []
+    if not prompts:
+        for c in workload["classes"]:
+            c["context"], c["prompt"] = c["context"] + c["prompt"], 0
+    raw = problem.model_dump() | {"workload": workload}
+    changed = load_problem(raw)
+    kind = WORKLOADS[changed.workload.kind]
+    return float(kind.outcomes(detail.space.model, changed, detail.plan).span_s[0])
+
+
+def cost_terms(detail: PlanDetail) -> dict[str, float | None]:
+    """Return the cost per on-time session by component, by the shares of the billed time."""
+    cost = float(detail.outcomes.cost[0])
+    return {name: number(cost * share) for name, share in time_shares(detail).items()}
+
+
+def compare(this: PlanDetail, best: PlanDetail) -> Document:
+    """Return where two plans differ: cost by term, step by term, memory by term, and factors.
+
+    The differences of each list sum to the difference of the whole.
+    """
+    return {
+        "plan": best.plan.row(0),
+        "cost": _difference(float(this.outcomes.cost[0]), float(best.outcomes.cost[0])),
+        "factors": _factors(this, best),
+        "cost_terms": _terms(cost_terms(this), cost_terms(best)),
+        "step_terms": _terms(_step(this), _step(best)),
+        "memory_terms": _terms(_memory(this), _memory(best)),
+    }
+
+
+def _step(detail: PlanDetail) -> dict[str, float]:
+    return {name: float(column[0]) for name, column in detail.step().components.items()}
+
+
+def _memory(detail: PlanDetail) -> dict[str, float]:
+    breakdown: dict[str, float] = detail.document()["memory"]["breakdown"]
+    return breakdown
+
+
+def _factors(this: PlanDetail, best: PlanDetail) -> Document:
+    """The cost is billed resources over on-time sessions: how each of the two differs."""
+    return {
+        "occupied_gpu_seconds": _difference(
+            float(this.outcomes.gpu_seconds[0]), float(best.outcomes.gpu_seconds[0])
+        ),
+        "on_time": _difference(float(this.outcomes.on_time[0]), float(best.outcomes.on_time[0])),
+    }
+
+
+def _difference(this: float, best: float) -> Document:
+    return {
+        "this": number(this),
+        "best": number(best),
+        "difference": number(this - best),
+        "ratio": number(this / best) if best else None,
+    }
+
+
+def _terms(
+    this: Mapping[str, float | None], best: Mapping[str, float | None]
+) -> list[Document]:
+    terms = []
+    for name in dict.fromkeys((*this, *best)):
+        a, b = this.get(name) or 0.0, best.get(name) or 0.0
+        if a or b:
+            terms.append({"term": name, "this": a, "best": b, "difference": a - b})
+    return sorted(terms, key=lambda t: -abs(float(str(t["difference"]))))
+
+
+def explain_space(ranking: Ranking) -> Document:
+    """Return the funnel: candidates, what each constraint removes, and its nearest miss."""
+    document = ranking.document(top=1)
+    kept = ("problem_hash", "certificate", "funnel", "excluded", "conflict", "warnings")
+    return {"schema": SCHEMA, **{k: document[k] for k in kept if k in document}}
+
+
+__all__ = ["cost_terms", "compare", "explain_plan", "explain_space", "parse_plan", "time_shares"]

@@ -1,0 +1,143 @@
+"""The structural rules once more, for one plan at a time and in plain Python: a second opinion."""
+
+import operator
+import re
+from typing import Any
+
+from specs.model import Format, MoeFfn
+from specs.problem import Problem
+from tests.strategies import placement
+
+Plan = dict[str, Any]
+
+_COMPARE = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+def ceil(number: int, parts: int) -> int:
+    return -(-number // parts)
+
+
+def stage_cards(plan: Plan) -> int:
+    return int(plan["tp"] * plan["cp"] * plan["attention_dp"] * plan["attention_replicas"])
+
+
+def derived(problem: Problem, plan: Plan) -> Plan:
+    """The plan with the axes that nobody states, in the words of ``specs.space.Space``."""
+    plan = dict(plan)
+    if "ep" not in plan:
+        left = max(stage_cards(plan) // plan["expert_tp"], 1)
+        plan["ep"] = left if problem.model.is_moe else 1
+    if "redundant_experts" not in plan:
+        whole = problem.assumptions.expert_split == "whole"
+        needs = [-ffn.experts % plan["ep"] for ffn in problem.model.moe if whole]
+        plan["redundant_experts"] = max(needs, default=0)
+    plan.setdefault("microbatches", plan["pp"])
+    if "replicas" not in plan:
+        room = placement(problem.hardware, stage_cards(plan) * plan["pp"], problem.card_limit)
+        plan["replicas"] = max(len(room), 1)
+    return plan
+
+
+def broken(problem: Problem, plan: Plan) -> set[str]:
+    """Names of the structural rules that one plan breaks."""
+    found = _cuts(problem, plan) | _layout(problem, plan) | _limits(problem, plan)
+    for rule in problem.space.where:
+        left, compare, right = re.split(r"\s*(==|!=|<=|>=|<|>)\s*", rule)
+        if not _COMPARE[compare](_value(left, plan), _value(right, plan)):
+            found.add(f"where {rule}")
+    return found
+
+
+def _value(text: str, plan: Plan) -> int:
+    value = 1
+    for word in text.split("*"):
+        word = word.strip()
+        value *= int(word) if word.isdigit() else plan[word]
+    return value
+
+
+def _cuts(problem: Problem, plan: Plan) -> set[str]:
+    model, tp = problem.model, plan["tp"]
+    shards = max(tp // plan["kv_split"], 1)
+    found = set()
+    for group in model.layers:
+        heads = group.attention
+        if heads.q_heads % tp:
+            found.add("query_heads")
+        if heads.kv_heads % shards and shards % heads.kv_heads:
+            found.add("kv_heads")
+        kv_width = ceil(heads.kv_heads, shards) * heads.head_dim
+        widths = [(ceil(heads.q_heads, tp) * heads.head_dim, model.formats.attention)]
+        widths.append((kv_width, model.formats.attention))
+        if isinstance(group.ffn, MoeFfn):
+            widths.append((ceil(group.ffn.intermediate, plan["expert_tp"]), model.formats.experts))
+            if group.ffn.intermediate % plan["expert_tp"]:
+                found.add("expert_width")
+            slots = group.ffn.experts + plan["redundant_experts"]
+            if slots % plan["ep"] and problem.assumptions.expert_split == "whole":
+                found.add("expert_groups")
+        else:
+            widths.append((ceil(group.ffn.intermediate, tp), model.formats.ffn))
+            if group.ffn.intermediate % tp:
+                found.add("ffn_width")
+        if any(_cuts_a_block(width, fmt) for width, fmt in widths):
+            found.add("quantisation_blocks")
+    if tp % plan["kv_split"]:
+        found.add("kv_split")
+    if plan["pp"] > model.layer_count:
+        found.add("layers")
+    if tp > model.vocab:
+        found.add("vocabulary")
+    return found
+
+
+def _cuts_a_block(width: int, fmt: Format) -> bool:
+    return any(width % side for side in fmt.block or ())
+
+
+def _layout(problem: Problem, plan: Plan) -> set[str]:
+    found = set()
+    if plan["pp"] == 1 and plan["microbatches"] > 1:
+        found.add("microbatches")
+    spread = ("attention_dp", "attention_replicas", "ep", "expert_tp")
+    if not problem.model.is_moe:
+        if plan["redundant_experts"] or any(plan[axis] > 1 for axis in spread):
+            found.add("dense_axes")
+        return found
+    if stage_cards(plan) != plan["ep"] * plan["expert_tp"]:
+        found.add("moe_cards")
+    lanes = plan["tp"] * plan["cp"]
+    if plan["attention_dp"] > 1 and (
+        plan["attention_replicas"] > 1
+        or (lanes % plan["expert_tp"] and plan["expert_tp"] % lanes)
+    ):
+        found.add("attention_layout")
+    return found
+
+
+def _limits(problem: Problem, plan: Plan) -> set[str]:
+    hardware, limits = problem.hardware, problem.limits
+    each = stage_cards(plan) * plan["pp"]
+    total = each * plan["replicas"]
+    servers = ceil(total, hardware.server.cards)
+    found = set()
+    if each > hardware.levels[-1].size:
+        found.add("fabric")
+    room = len(placement(hardware, each, problem.card_limit))
+    if total > problem.card_limit or plan["replicas"] > room:
+        found.add("cards")
+    if limits.servers is not None and servers > limits.servers:
+        found.add("servers")
+    if limits.power is not None and servers * (hardware.server.power or 0) > limits.power:
+        found.add("power")
+    price = hardware.card.price or 0
+    if limits.money_per_hour is not None and total * price * 3600 > limits.money_per_hour:
+        found.add("money_per_hour")
+    return found

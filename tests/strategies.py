@@ -1,0 +1,351 @@
+"""Small random problems: models of a few layers, machines of a few cards, loads and spaces.
+
+Sizes are small enough to check every plan by brute force, and odd enough to divide badly. Times
+are balanced so that computing, reading and sending each decide some of the time.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from constraints.axes import domains
+from constraints.space import Space, product_chunks
+from costmodels.base import cost_model
+from costmodels.plans import PlanTable
+from specs.hardware import HardwareSpec
+from specs.model import ModelSpec
+from specs.problem import Problem
+from specs.space import AXES
+
+Raw = dict[str, Any]
+Draw = Callable[..., Any]
+
+HEADS = [(4, 4), (8, 2), (8, 1), (12, 4), (12, 3), (16, 8), (28, 4), (52, 4), (20, 5)]
+"""Query and KV heads, odd counts among them."""
+
+LEVELS = [(4,), (8,), (16,), (2, 4), (4, 8), (4, 16), (8, 16), (3, 6), (2, 4, 8), (2, 4, 16)]
+"""Sizes of nested domains."""
+
+DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4")
+
+NUMBERS = {
+    "tp": [1, 2, 3, 4, 5, 7, 8, 12, 13, 16],
+    "kv_split": [1, 2, 3, 4, 8],
+    "pp": [1, 2, 3, 4, 5, 9],
+    "cp": [1, 2, 3, 4],
+    "attention_dp": [1, 2, 3, 4, 8],
+    "attention_replicas": [1, 2, 4],
+    "ep": [1, 2, 3, 4, 6, 8, 16],
+    "expert_tp": [1, 2, 3, 4, 8, 16],
+    "redundant_experts": [0, 1, 2, 3, 4],
+    "replicas": [1, 2, 3, 4, 8],
+    "batch": [1, 2, 3, 5, 8, 16],
+    "microbatches": [1, 2, 3, 4, 7],
+}
+WORDS: dict[str, list[Any]] = {
+    "sp": [False, True],
+    "allreduce": ["auto", "ring", "tree"],
+    "alltoall": ["auto", "direct", "pairwise"],
+}
+RULES = [
+    "ep == attention_dp",
+    "tp <= 4",
+    "tp * cp <= 8",
+    "ep * expert_tp != 6",
+    "replicas >= 2",
+    "pp < 3",
+    "microbatches > 1",
+    "tp * kv_split * pp >= attention_dp",
+]
+
+
+def logarithmic(low: float, high: float) -> st.SearchStrategy[float]:
+    """Numbers between two bounds, each order of magnitude as likely as the others."""
+    return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
+
+
+@st.composite
+def formats(draw: Draw) -> Raw:
+    dtype = st.sampled_from(["bf16", "fp8", "fp4"])
+    matrices = st.one_of(
+        st.builds(lambda d: {"dtype": d}, dtype),
+        st.builds(
+            lambda d, r, c: {"dtype": d, "block": [r, c]},
+            dtype,
+            st.sampled_from([4, 8]),
+            st.sampled_from([4, 8]),
+        ),
+        st.builds(lambda d, g: {"dtype": d, "group": g}, dtype, st.sampled_from([8, 16, 32])),
+    )
+    if draw(st.booleans()):
+        return {}
+    found = {name: draw(matrices) for name in ("attention", "ffn", "experts")}
+    return {**found, "kv": {"dtype": draw(dtype)}, "activations": {"dtype": draw(dtype)}}
+
+
+@st.composite
+def layer_groups(draw: Draw, moe: bool) -> Raw:
+    q_heads, kv_heads = draw(st.sampled_from(HEADS))
+    attention = {
+        "q_heads": q_heads,
+        "kv_heads": kv_heads,
+        "head_dim": draw(st.sampled_from([8, 16, 32])),
+        "qk_norm": draw(st.booleans()),
+        "qkv_bias": draw(st.booleans()),
+    }
+    ffn: Raw = {"kind": "dense", "intermediate": draw(st.sampled_from([96, 256, 336, 416]))}
+    if moe:
+        experts = draw(st.sampled_from([4, 6, 8, 16, 30]))
+        ffn = {
+            "kind": "moe",
+            "experts": experts,
+            "top_k": draw(st.integers(1, min(4, experts))),
+            "intermediate": draw(st.sampled_from([32, 48, 96])),
+        }
+    return {"count": draw(st.integers(1, 5)), "attention": attention, "ffn": ffn}
+
+
+@st.composite
+def models(draw: Draw, moe: bool | None = None) -> Raw:
+    """Dense models and mixtures of experts; a mixture may hold dense layers, too."""
+    is_moe = draw(st.booleans()) if moe is None else moe
+    kinds = [is_moe, *draw(st.lists(st.booleans(), max_size=2))]
+    return {
+        "name": "small",
+        "hidden": draw(st.sampled_from([64, 96, 208])),
+        "vocab": draw(st.sampled_from([500, 512, 1001])),
+        "tied_embeddings": draw(st.booleans()),
+        "max_context": 2**17,
+        "layers": [draw(layer_groups(kind and is_moe)) for kind in kinds],
+        "formats": draw(formats()),
+    }
+
+
+@st.composite
+def machines(draw: Draw) -> Raw:
+    sizes = draw(st.sampled_from(LEVELS))
+    server = draw(st.sampled_from([s for s in sizes if s > 1]))
+    cards = server * draw(st.integers(1, max(1, 16 // server)))
+    peak = draw(logarithmic(3e11, 3e13))
+    return {
+        "name": "machine",
+        "cards": cards,
+        "card": {"peak": dict.fromkeys(DTYPES, peak), "price": 0.001},
+        "memory": {
+            "hbm": {
+                "capacity": draw(logarithmic(4e5, 3e7)),
+                "bandwidth": draw(logarithmic(1e11, 3e12)),
+            }
+        },
+        "server": {"cards": server, "power": 1e3 * server},
+        "levels": [
+            {
+                "name": f"level {i}",
+                "size": size,
+                "bandwidth": draw(logarithmic(1e9, 4e11)),
+                "latency": draw(logarithmic(1e-8, 1e-6)) * (i + 1),
+            }
+            for i, size in enumerate(sizes)
+        ],
+    }
+
+
+def limits_of_time() -> st.SearchStrategy[float | None]:
+    return st.one_of(st.none(), logarithmic(3e-6, 3e-2))
+
+
+@st.composite
+def classes(draw: Draw, prompts: bool = True) -> Raw:
+    return {
+        "context": draw(st.integers(0, 2000)),
+        "prompt": draw(st.sampled_from([0, 1, 64, 700])) if prompts else 0,
+        "generate": draw(st.integers(1, 40)),
+        "deadline": draw(limits_of_time()),
+        "ttft": draw(limits_of_time()),
+        "tpot": draw(limits_of_time()),
+    }
+
+
+@st.composite
+def bursts(draw: Draw, cards: int = 1) -> Raw:
+    """Bursts; failures hit any of the first ``cards`` cards."""
+    found = draw(st.lists(classes(), min_size=1, max_size=3))
+    for i, one in enumerate(found):
+        one |= {"name": f"class {i}", "sessions": draw(st.integers(1, 6))}
+    failure = st.fixed_dictionaries(
+        {
+            "card": st.integers(0, cards - 1),
+            "at": logarithmic(1e-6, 1e-3),
+            "stall": logarithmic(1e-6, 1e-3),
+        }
+    )
+    return {
+        "kind": "burst",
+        "serving": draw(st.sampled_from(["one_at_a_time", "continuous_batching"])),
+        "on_time_share": draw(st.sampled_from([0.25, 0.5, 0.75, 1.0])),
+        "classes": found,
+        "failures": draw(st.lists(failure, max_size=2)),
+    }
+
+
+@st.composite
+def steady_loads(draw: Draw, most_classes: int = 3) -> Raw:
+    found = draw(st.lists(classes(), min_size=1, max_size=most_classes))
+    for i, one in enumerate(found):
+        one["name"] = f"class {i}"
+        one["share"] = {1: [1.0], 2: [0.25, 0.75], 3: [0.5, 0.25, 0.25]}[len(found)][i]
+    return {"kind": "steady", "on_time_share": 1.0, "classes": found}
+
+
+@st.composite
+def spaces(draw: Draw, most_axes: int = 6) -> Raw:
+    """Values for several axes, ``open`` for at most one, and a rule between axes at times."""
+    names = st.sampled_from(sorted([*NUMBERS, *WORDS]))
+    chosen = draw(st.lists(names, min_size=1, max_size=most_axes, unique=True))
+    values: Raw = {}
+    for axis in chosen:
+        known = NUMBERS.get(axis) or WORDS[axis]
+        some = draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
+        # The least value mostly leads to a plan; without it, little would be possible.
+        least = known[:1] if draw(st.integers(0, 3)) else []
+        values[axis] = list(dict.fromkeys((*some, *least)))
+    if draw(st.integers(0, 3)) == 0:
+        values[draw(names)] = "open"
+    if draw(st.integers(0, 3)) == 0:
+        values["where"] = [draw(st.sampled_from(RULES))]
+    return values
+
+
+@st.composite
+def assumptions(draw: Draw) -> Raw:
+    words = {
+        "billing": ["used", "allocated"],
+        "overlap": ["per_operator", "whole_step"],
+        "activations": ["estimated", "in_workspace"],
+        "capacity": ["per_card", "pooled"],
+        "routing": [
+            "uniform_without_replacement",
+            "uniform_with_replacement",
+            "balanced",
+            "concentrated",
+            "concentrated_spread",
+        ],
+        "expert_split": ["whole", "whole", "fractional"],
+        "read_shards": ["exact", "even"],
+        "count_norms": [True, False],
+        "a2a_dedup": ["none", "card"],
+        "cp_layout": ["zigzag", "contiguous"],
+        "steady_context": ["mean", "start"],
+        "reduce_dtype": [None, "fp32"],
+        "dispatch_dtype": [None, "fp8"],
+        "workspace": [0, 100_000],
+        "overhead": [0, 2e-6],
+    }
+    return {name: draw(st.sampled_from(choices)) for name, choices in words.items()}
+
+
+@st.composite
+def problems(
+    draw: Draw,
+    kind: str | None = None,
+    moe: bool | None = None,
+    most_candidates: int = 3000,
+    space: st.SearchStrategy[Raw] | None = None,
+    workload: st.SearchStrategy[Raw] | None = None,
+    limits: bool = True,
+) -> Problem:
+    """Whole problems whose candidates are few enough to look at one by one."""
+    hardware = draw(machines())
+    cards = hardware["cards"]
+    chosen = kind or draw(st.sampled_from(["burst", "steady"]))
+    load = workload or (bursts(cards) if chosen == "burst" else steady_loads())
+    most: Raw = {}
+    if limits:
+        power, price = hardware["server"]["power"], hardware["card"]["price"]
+        most["cards"] = draw(st.sampled_from([None, cards, max(1, cards // 2), max(1, cards - 3)]))
+        most["servers"] = draw(st.sampled_from([None, None, None, 1, 2]))
+        most["power"] = draw(st.sampled_from([None, None, None, power, 2.5 * power]))
+        most["money_per_hour"] = draw(st.sampled_from([None] * 5 + [3600 * price * cards / 2]))
+    problem = Problem.model_validate(
+        {
+            "model": draw(models(moe)),
+            "hardware": hardware,
+            "workload": draw(load),
+            "limits": most,
+            "space": draw(space if space is not None else spaces()),
+            "assumptions": draw(assumptions()),
+        }
+    )
+    assume(prod(len(values) for values in domains(problem).values()) <= most_candidates)
+    return problem
+
+
+def space_of(problem: Problem) -> Space:
+    return Space(problem, cost_model("roofline"))
+
+
+def possible_plans(problem: Problem) -> PlanTable:
+    """All plans that the structural constraints allow, without the solver."""
+    space = space_of(problem)
+    tables = []
+    for plans, _ in product_chunks(problem, space.domains, 10**9):
+        kept = np.ones(len(plans), dtype=bool)
+        for constraint in space.structural:
+            kept &= constraint.allowed(space.case(plans))
+        tables.append(plans.take(kept))
+    return PlanTable.concatenate(tables)
+
+
+@st.composite
+def planned(draw: Draw, most: int = 8, **options: Any) -> tuple[Problem, PlanTable]:
+    """A problem with some of its possible plans, at least one."""
+    problem = draw(problems(**options))
+    plans = possible_plans(problem)
+    assume(len(plans))
+    rows = st.lists(st.integers(0, len(plans) - 1), min_size=1, max_size=most, unique=True)
+    return problem, plans.take(np.array(draw(rows)))
+
+
+def changed(problem: Problem, **parts: Any) -> Problem:
+    """The problem with parts put in place of its own, e.g. ``assumptions={"overhead": 0}``."""
+    raw = problem.model_dump(exclude_unset=True)
+    for name, values in parts.items():
+        raw[name] = {**raw.get(name, {}), **values} if isinstance(values, dict) else values
+    return Problem.model_validate(raw)
+
+
+def placement(hardware: HardwareSpec, cards: int, limit: int) -> list[int]:
+    """First card of every instance of ``cards`` cards that finds room below ``limit``.
+
+    An instance that fits into a domain of a level does not straddle two of them; a wider one
+    starts where a domain starts. One that is wider than the outermost level finds no room.
+    """
+    starts, here = list[int](), 0
+    if cards > hardware.levels[-1].size:
+        return starts
+    while here + cards <= limit:
+        if all(_sits(here, cards, level.size) for level in hardware.levels):
+            starts.append(here)
+            here += cards
+        else:
+            here += 1
+    return starts
+
+
+def _sits(start: int, cards: int, size: int) -> bool:
+    if cards <= size:
+        return start // size == (start + cards - 1) // size
+    return start % size == 0
+
+
+def rows_of(plans: PlanTable, axes: Sequence[str] = tuple(AXES)) -> set[tuple[int, ...]]:
+    """Plans as a set of tuples of numbers."""
+    return set(zip(*(plans.column(axis).tolist() for axis in axes), strict=True))
+
+
+def model_of(raw: Raw) -> ModelSpec:
+    return ModelSpec.model_validate(raw)

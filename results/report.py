@@ -1,0 +1,50 @@
+"""The answer as files: a page to read, a table of all plans, and the JSON document."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from results.explain import compare
+from results.ranking import Ranking
+
+_HERE = Path(__file__).parent
+
+Document = dict[str, Any]
+
+
+def write_report(ranking: Ranking, document: Document, folder: Path) -> Iterator[Path]:
+    """Write ``result.json``, ``plans.parquet`` and ``report.html`` into an existing folder.
+
+    Yields each path once its file is complete.
+    """
+    result = folder / "result.json"
+    result.write_text(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    yield result
+    table = folder / "plans.parquet"
+    ranking.frame().to_parquet(table, index=False)
+    yield table
+    page = folder / "report.html"
+    page.write_text(render(ranking, document))
+    yield page
+
+
+def render(ranking: Ranking, document: Document) -> str:
+    """Return the page; it holds its pictures and needs no network."""
+    from results.plots import figures, label
+
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True
+    )
+    environment.filters["plan"] = label
+    pictures = {
+        name: figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True})
+        for name, figure in figures(document).items()
+    }
+    script = (_HERE / "assets" / "plotly-basic.min.js").read_text()
+    lead = compare(ranking.detail(2), ranking.detail(1)) if len(ranking) > 1 else None
+    return environment.get_template("report.html").render(
+        d=document, pictures=pictures, script=script, lead=lead
+    )

@@ -49,7 +49,7 @@ def _ep(problem: Problem, plans: PlanTable) -> IntArray:
 def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
     if not problem.model.is_moe or problem.assumptions.expert_split == "fractional":
         return np.zeros_like(plans.tp)
-    most = [sharding.redundant_experts(f.experts, plans.ep) for f in problem.model.moe]
+    most = [np.asarray(sharding.redundant_experts(f.experts, plans.ep)) for f in problem.model.moe]
     return np.max(most, axis=0)
 
 

@@ -72,7 +72,7 @@ class Power(Constraint):
         return _servers(case) * (case.problem.hardware.server.power or 0.0)
 
     def margin(self, case: Case) -> FloatArray:
-        return (case.problem.limits.power or 0.0) - self._need(case)
+        return np.subtract(case.problem.limits.power or 0.0, self._need(case))
 
     def reason(self, case: Case) -> str:
         limit = case.problem.limits.power or 0.0
@@ -94,7 +94,7 @@ class MoneyPerHour(Constraint):
         return case.plans.total_cards * (case.problem.hardware.card.price or 0.0) * 3600
 
     def margin(self, case: Case) -> FloatArray:
-        return (case.problem.limits.money_per_hour or 0.0) - self._need(case)
+        return np.subtract(case.problem.limits.money_per_hour or 0.0, self._need(case))
 
     def reason(self, case: Case) -> str:
         limit = case.problem.limits.money_per_hour

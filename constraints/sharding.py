@@ -29,9 +29,7 @@ class QueryHeads(Constraint):
     def reason(self, case: Case) -> str:
         tp = first(case.plans.tp)
         heads = next(
-            g.attention.q_heads
-            for g in case.problem.model.layers
-            if g.attention.q_heads % tp
+            g.attention.q_heads for g in case.problem.model.layers if g.attention.q_heads % tp
         )
         return f"{heads} query heads do not divide by TP {tp}"
 
@@ -140,8 +138,7 @@ class ExpertGroups(Constraint):
         experts = next(f.experts for f in case.problem.model.moe if (f.experts + copies) % ep)
         more = sharding.redundant_experts(experts, ep)
         return (
-            f"{experts} experts and {copies} copies do not divide by EP {ep}; "
-            f"{more} copies would"
+            f"{experts} experts and {copies} copies do not divide by EP {ep}; {more} copies would"
         )
 
 
@@ -217,7 +214,9 @@ class AttentionLayout(Constraint):
     def reason(self, case: Case) -> str:
         plans = case.plans
         if first(plans.attention_dp) > 1 and first(plans.attention_replicas) > 1:
-            return "attention_replicas repeats tokens where attention_dp dispatches them; choose one"
+            return (
+                "attention_replicas repeats tokens where attention_dp dispatches them; choose one"
+            )
         return (
             f"with attention DP, tp·cp = {first(plans.lanes)} and expert TP "
             f"{first(plans.expert_tp)} must divide each other"

@@ -49,9 +49,7 @@ def _layer_bytes(problem: Problem, plans: PlanTable) -> tuple[FloatArray, FloatA
     return np.array(weights), np.array(kv)
 
 
-def _fullest_stage(
-    problem: Problem, plans: PlanTable, held: FloatArray
-) -> dict[str, FloatArray]:
+def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """Weights and KV of the pipeline stage whose cards are fullest."""
     model = problem.model
     counts = tuple(group.count for group in model.layers)

@@ -65,7 +65,9 @@ class PlanTable:
     alltoall: IntArray
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, NDArray[np.integer] | Sequence[int] | int]) -> "PlanTable":
+    def from_columns(
+        cls, columns: Mapping[str, NDArray[np.integer] | Sequence[int] | int]
+    ) -> "PlanTable":
         """Build a table; axes that are not given are neutral, single numbers are repeated."""
         given = {name: np.atleast_1d(np.asarray(c, dtype=np.int64)) for name, c in columns.items()}
         length = max((c.size for c in given.values()), default=0)

@@ -35,8 +35,8 @@ def stage_layers(layer_counts: tuple[int, ...], stages: int) -> IntArray:
 
 def matrix_bytes(
     number_format: Format,
-    rows: FloatArray | int,
-    columns: FloatArray | int,
+    rows: FloatArray | IntArray | int,
+    columns: FloatArray | IntArray | int,
 ) -> FloatArray:
     """Bytes of a stored matrix (shard) with its scales; ``rows`` is the input dimension.
 
@@ -163,4 +163,5 @@ def kv_bytes_per_token(model: ModelSpec, attention: GqaAttention, plans: PlanTab
     A rank holds only its ``history_share`` of the tokens.
     """
     number_bytes = model.formats.kv.bytes_per_number
-    return 2.0 * kv_heads(attention, plans) * attention.head_dim * number_bytes
+    numbers = 2.0 * kv_heads(attention, plans) * attention.head_dim
+    return np.asarray(numbers * number_bytes, dtype=np.float64)

@@ -24,9 +24,7 @@ def rank(source: "Source", sets: Sequence[str] = ()) -> "Ranking":
     return studies.rank(source, sets)
 
 
-def explain(
-    source: "Source", plan: str | None = None, sets: Sequence[str] = ()
-) -> dict[str, Any]:
+def explain(source: "Source", plan: str | None = None, sets: Sequence[str] = ()) -> dict[str, Any]:
     """Return why ``plan`` (``"tp=8,replicas=1"``) has its rank or is excluded.
 
     Without a plan, return what each constraint removes. The document is that of

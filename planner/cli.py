@@ -177,7 +177,7 @@ def _writable(folder: Path) -> None:
         raise SpecError.single("--out", str(folder), "cannot write into this folder")
 
 
-def _progress() -> Any:  # noqa: ANN401 - a context manager of the lazily imported module
+def _progress() -> Any:
     from planner.progress import progress_bar
 
     return progress_bar()

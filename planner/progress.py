@@ -21,9 +21,11 @@ def progress_bar() -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        Progress as Bar,
         TextColumn,
         TimeRemainingColumn,
+    )
+    from rich.progress import (
+        Progress as Bar,
     )
 
     started = time.monotonic()

@@ -170,7 +170,7 @@ def _show_conflict(console: Console, document: Document) -> None:
     _show_warnings(console, document["warnings"])
 
 
-def _shown(path: str, value: Any) -> str:  # noqa: ANN401 - any leaf of a spec
+def _shown(path: str, value: Any) -> str:
     leaf = path.rsplit(".", 1)[-1]
     unit = {"capacity": "bytes", "deadline": "s", "ttft": "s", "tpot": "s", "power": "watts"}
     if leaf in unit:
@@ -280,7 +280,7 @@ def show_catalog(document: Document) -> None:
     for kind, items in document.items():
         if kind == "schema":
             continue
-        whole = len(items) == 1 and len(items[0]) > 3  # noqa: PLR2004 - more than name, title, sources
+        whole = len(items) == 1 and len(items[0]) > 3
         if whole:
             console.print(yaml.safe_dump(items[0], sort_keys=False, allow_unicode=True), end="")
             continue

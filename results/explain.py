@@ -26,7 +26,9 @@ def parse_plan(text: str) -> dict[str, int]:
     for part in text.split(","):
         axis, equals, value = (word.strip() for word in part.partition("="))
         if not equals:
-            raise SpecError.single("plan", text, "expected AXIS=VALUE pairs such as tp=8,replicas=1")
+            raise SpecError.single(
+                "plan", text, "expected AXIS=VALUE pairs such as tp=8,replicas=1"
+            )
         if axis not in AXES:
             raise SpecError.single(f"plan.{axis}", None, "no such axis", nearest(axis, AXES))
         stated[axis] = _value(axis, value)
@@ -78,9 +80,7 @@ def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
     columns = {axis: np.array([values[0]]) for axis, values in allowed.items()}
     columns |= {axis: np.array([value]) for axis, value in stated.items()}
     outside = tuple(a for a, v in stated.items() if a in allowed and v not in allowed[a])
-    return Located(
-        PlanDetail(ranking.space, complete(ranking.problem, columns)), None, outside
-    )
+    return Located(PlanDetail(ranking.space, complete(ranking.problem, columns)), None, outside)
 
 
 def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
@@ -202,9 +202,7 @@ def _difference(this: float, best: float) -> Document:
     }
 
 
-def _terms(
-    this: Mapping[str, float | None], best: Mapping[str, float | None]
-) -> list[Document]:
+def _terms(this: Mapping[str, float | None], best: Mapping[str, float | None]) -> list[Document]:
     terms = []
     for name in dict.fromkeys((*this, *best)):
         a, b = this.get(name) or 0.0, best.get(name) or 0.0
@@ -220,4 +218,4 @@ def explain_space(ranking: Ranking) -> Document:
     return {"schema": SCHEMA, **{k: document[k] for k in kept if k in document}}
 
 
-__all__ = ["cost_terms", "compare", "explain_plan", "explain_space", "parse_plan", "time_shares"]
+__all__ = ["compare", "cost_terms", "explain_plan", "explain_space", "parse_plan", "time_shares"]

@@ -25,7 +25,7 @@ class Evaluated:
     @property
     def feasible(self) -> BoolArray:
         """Whether each plan keeps every estimated constraint."""
-        return (self.margins >= 0).all(axis=0)
+        return np.all(self.margins >= 0, axis=0)
 
     @classmethod
     def concatenate(cls, parts: list["Evaluated"]) -> "Evaluated":

@@ -4,14 +4,15 @@ An executor answers in the order of the chunks, whatever order they finish in, s
 depend on where they were computed.
 """
 
+import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from costmodels.plans import PlanTable
 from searches.evaluate import Evaluated, evaluate
 from specs.errors import SpecError, nearest
 from specs.problem import Problem
-from costmodels.plans import PlanTable
 
 _IN_FLIGHT = 2
 """Chunks handed out per worker before the first is waited for."""
@@ -79,37 +80,29 @@ class RayExecutor:
         started = not ray.is_initialized()
         if started:
             address = self.address or os.environ.get("RAY_ADDRESS")
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         try:
-            yield from self._spread(ray.remote(evaluate).remote, ray, problem, chunks)
+            yield from self._spread(problem, chunks)
         finally:
             if started:
                 ray.shutdown()
 
-    def _spread(
-        self,
-        submit: Callable[..., object],
-        ray: "RayLike",
-        problem: Problem,
-        chunks: Sequence[PlanTable],
-    ) -> Iterator[Evaluated]:
+    @staticmethod
+    def _spread(problem: Problem, chunks: Sequence[PlanTable]) -> Iterator[Evaluated]:
+        import ray
+
         shared = ray.put(problem)
-        workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
-        waiting: list[object] = []
+        task = ray.remote(evaluate)
+        # Ray types nothing here.
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        workers = max(int(resources.get("CPU", 1)), 1)
+        waiting: list[ray.ObjectRef[Evaluated]] = []
         for chunk in chunks:
-            waiting.append(submit(shared, chunk))
+            waiting.append(task.remote(shared, chunk))
             if len(waiting) >= workers * _IN_FLIGHT:
                 yield ray.get(waiting.pop(0))
-        for task in waiting:
-            yield ray.get(task)
-
-
-class RayLike(Protocol):
-    """What is used of the ``ray`` module."""
-
-    def put(self, value: object) -> object: ...
-    def get(self, task: object) -> Evaluated: ...
-    def cluster_resources(self) -> dict[str, float]: ...
+        for left in waiting:
+            yield ray.get(left)
 
 
 def executor(name: str) -> Executor:
@@ -123,7 +116,9 @@ def executor(name: str) -> Executor:
     if kind == "processes":
         workers = detail or str(os.cpu_count() or 1)
         if not workers.isdigit() or int(workers) < 1:
-            raise SpecError.single("search.executor", name, "expected processes:N with N at least 1")
+            raise SpecError.single(
+                "search.executor", name, "expected processes:N with N at least 1"
+            )
         return ProcessExecutor(int(workers))
     if kind == "ray":
         return RayExecutor(detail or None)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from constraints.space import Space
 from costmodels.plans import IntArray, PlanTable
 from searches.evaluate import Evaluated, evaluate, space_of
 from searches.executors import Executor
 from searches.objective import order
-from constraints.space import Space
 from specs.problem import Problem
 
 Progress = Callable[[int, int], None]

@@ -1,6 +1,7 @@
 """The order among plans: cheapest first, and equals by what a user would rather run."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodels.plans import BoolArray, FloatArray, IntArray
 from searches.evaluate import Evaluated
@@ -26,7 +27,7 @@ def order(found: Evaluated) -> IntArray:
     """
     rows = np.flatnonzero(found.feasible & np.isfinite(found.outcomes.cost))
     plans = found.plans.take(rows)
-    keys = [plans.column(axis) for axis in reversed(tuple(AXES))]
+    keys: list[NDArray[np.generic]] = [plans.column(axis) for axis in reversed(tuple(AXES))]
     keys += [plans.total_cards, -_rounded(found.outcomes.slack_s[rows])]
     keys.append(_rounded(found.outcomes.cost[rows]))
     return rows[np.lexsort(keys)]

@@ -16,8 +16,8 @@ from constraints.conflict import Verdicts
 from constraints.space import Space
 from costmodels.plans import PlanTable, decode, encode
 from searches.evaluate import space_of
-from searches.exhaustive import search
 from searches.executors import LocalExecutor
+from searches.exhaustive import search
 from specs import paths
 from specs.errors import SpecError
 from specs.load import load_problem
@@ -180,9 +180,7 @@ class _Workshop:
                 return False
         return True
 
-    def least(
-        self, knob: Knob, others: dict[str, object], plans: PlanTable
-    ) -> object | None:
+    def least(self, knob: Knob, others: dict[str, object], plans: PlanTable) -> object | None:
         """Return the setting nearest to the present one that is feasible, or ``None``."""
         if knob.values is None:
             return self._least_growth(knob, others, plans)
@@ -190,7 +188,9 @@ class _Workshop:
         if knob.path.startswith("space."):
             settings = ({**others, knob.path: value} for value in steps[1:])
             return next((s[knob.path] for s in settings if self.feasible(s, plans)), None)
-        position = _bisect(len(steps) - 1, lambda i: self.feasible({**others, knob.path: steps[i]}, plans))
+        position = _bisect(
+            len(steps) - 1, lambda i: self.feasible({**others, knob.path: steps[i]}, plans)
+        )
         return None if position is None else steps[position]
 
     @staticmethod

@@ -16,9 +16,7 @@ MERGE_BYTES = BITS["fp32"] // 8
 """Partial attention outputs are merged in FP32 (6.2.4)."""
 
 
-def causal_pairs(
-    new: FloatArray, held: FloatArray, cp: IntArray, layout: str
-) -> FloatArray:
+def causal_pairs(new: FloatArray, held: FloatArray, cp: IntArray, layout: str) -> FloatArray:
     """Query-key pairs of the busiest CP rank when ``new`` tokens follow ``held`` ones (6.2.4).
 
     A token sees all held tokens, all earlier new ones and itself. ``zigzag`` pairs early with
@@ -68,9 +66,7 @@ def _projection_numbers(
     return numbers / plans.tp, sharding.attention_bytes(model, attention, whole) / plans.tp
 
 
-def operators(
-    problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
-) -> list[Operator]:
+def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Projections and attention proper of one layer."""
     model, attention = problem.model, group.attention
     rows = pass_.rank_tokens(plans.cp)
@@ -91,9 +87,7 @@ def operators(
     ]
 
 
-def exchanges(
-    problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
-) -> list[Exchange]:
+def exchanges(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Exchange]:
     """Collectives of one layer's attention, the sum of its output excepted."""
     found: list[Exchange] = []
     attention = group.attention

@@ -14,18 +14,14 @@ MATRICES = 3
 """Gate, up and down projection of a gated network."""
 
 
-def operators(
-    problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
-) -> list[Operator]:
+def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Matrix operators of one layer's feed-forward network."""
     if isinstance(group.ffn, MoeFfn):
         return _moe_operators(problem, group.ffn, plans, pass_)
     return [_dense_operator(problem.model, group.ffn, plans, pass_)]
 
 
-def _dense_operator(
-    model: ModelSpec, ffn: DenseFfn, plans: PlanTable, pass_: Pass
-) -> Operator:
+def _dense_operator(model: ModelSpec, ffn: DenseFfn, plans: PlanTable, pass_: Pass) -> Operator:
     width = -(-ffn.intermediate // plans.tp)
     size = sharding.ffn_bytes(model.formats.ffn, model.hidden, width)
     numbers = MATRICES * float(model.hidden) * width
@@ -39,9 +35,7 @@ def routed(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Rout
     return routing(ffn, pass_.instance_tokens, plans.ep)
 
 
-def _moe_operators(
-    problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass
-) -> list[Operator]:
+def _moe_operators(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> list[Operator]:
     model = problem.model
     outcome = routed(problem, ffn, plans, pass_)
     width = sharding.expert_width(ffn, plans)
@@ -65,9 +59,7 @@ def _copies(problem: Problem, ffn: MoeFfn, plans: PlanTable) -> FloatArray:
     return 1.0 + plans.redundant_experts / ffn.experts
 
 
-def exchanges(
-    problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
-) -> list[Exchange]:
+def exchanges(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Exchange]:
     """Collectives of one layer's experts; a dense network has only the sum of its output."""
     if not isinstance(group.ffn, MoeFfn):
         return []
@@ -117,9 +109,7 @@ def _token_lanes(plans: PlanTable, pass_: Pass) -> IntArray:
     return plans.tp if pass_.phase == "prefill" else plans.lanes
 
 
-def _dispatch(
-    problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass
-) -> list[Exchange]:
+def _dispatch(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> list[Exchange]:
     """Send tokens to their experts and outputs back; then share them between the lanes."""
     model, assumptions = problem.model, problem.assumptions
     rows = pass_.rank_tokens(plans.cp)
@@ -143,9 +133,7 @@ def _dispatch(
     ]
 
 
-def _busiest_share(
-    problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass
-) -> FloatArray:
+def _busiest_share(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> FloatArray:
     """Share of all choices that falls on the busiest group: 1/G when evenly spread."""
     tasks = routed(problem, ffn, plans, pass_).busiest_tasks
     return tasks / np.maximum(pass_.instance_tokens * ffn.top_k, 1e-300)

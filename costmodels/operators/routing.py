@@ -29,9 +29,11 @@ class Routed:
 
 def uniform_without_replacement(ffn: MoeFfn, tokens: FloatArray, groups: IntArray) -> Routed:
     """Each token draws k different experts at random: E(1 - (1 - k/E)ᵐ) are active (6-8)."""
-    active = ffn.experts * -np.expm1(tokens * np.log1p(-ffn.top_k / ffn.experts)) if (
-        ffn.top_k < ffn.experts
-    ) else np.full_like(tokens, ffn.experts)
+    active = (
+        ffn.experts * -np.expm1(tokens * np.log1p(-ffn.top_k / ffn.experts))
+        if (ffn.top_k < ffn.experts)
+        else np.full_like(tokens, ffn.experts)
+    )
     return Routed(active, active / groups, tokens * ffn.top_k / groups)
 
 

@@ -129,9 +129,7 @@ def _failures(problem: Problem) -> list[Failure]:
     return sorted(problem.workload.failures, key=lambda failure: failure.at)
 
 
-def lanes(
-    model: CostModel, problem: Problem, plans: PlanTable, group: Group
-) -> Iterator[Lane]:
+def lanes(model: CostModel, problem: Problem, plans: PlanTable, group: Group) -> Iterator[Lane]:
     """Time line of every kind of instance of a group; ``plans`` are the group's own."""
     order = session_classes(problem)
     server = _Server(model, problem, plans)

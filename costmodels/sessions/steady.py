@@ -178,9 +178,7 @@ def _rate(load: SteadyLoad, batch: IntArray) -> FloatArray:
     return rate
 
 
-def _binding(
-    load: SteadyLoad, in_time: IntArray, in_memory: IntArray, upper: IntArray
-) -> IntArray:
+def _binding(load: SteadyLoad, in_time: IntArray, in_memory: IntArray, upper: IntArray) -> IntArray:
     """What stops the batch from growing by one."""
     slack = load.slack(load.pace(in_time + 1))
     names = list(slack)

@@ -35,7 +35,7 @@ def decode_span(
         return first
     last = at(steps - 1)
     chord = (first + last) / 2
-    if steps == 2:  # noqa: PLR2004 - two steps are their two ends
+    if steps == 2:
         return first + last
     total = steps * chord
     bent = np.flatnonzero(np.abs(at((steps - 1) / 2) - chord) > _LINEAR * chord)

@@ -115,8 +115,7 @@ def _layout(problem: Problem, plan: Plan) -> set[str]:
         found.add("moe_cards")
     lanes = plan["tp"] * plan["cp"]
     if plan["attention_dp"] > 1 and (
-        plan["attention_replicas"] > 1
-        or (lanes % plan["expert_tp"] and plan["expert_tp"] % lanes)
+        plan["attention_replicas"] > 1 or (lanes % plan["expert_tp"] and plan["expert_tp"] % lanes)
     ):
         found.add("attention_layout")
     return found

@@ -78,8 +78,7 @@ def patterns_by_hand(problem: Problem) -> list[Pattern]:
     """What each plan of the widened space breaks, one plan at a time."""
     wide = wide_domains(problem)
     plans = [
-        derived(problem, dict(zip(wide, values, strict=True)))
-        for values in product(*wide.values())
+        derived(problem, dict(zip(wide, values, strict=True))) for values in product(*wide.values())
     ]
     space = space_of(problem)
     case = space.case(

@@ -121,9 +121,7 @@ def test_estimated_funnel_counts_in_order(problem_and_plans: tuple[Problem, Plan
     case = space.case(plans)
     margins = np.array([c.margin(case) for c in space.estimated])
     left = np.ones(len(plans), dtype=bool)
-    for row, margin in zip(
-        estimated_funnel(space.estimated, margins, plans), margins, strict=True
-    ):
+    for row, margin in zip(estimated_funnel(space.estimated, margins, plans), margins, strict=True):
         assert row.alone == np.count_nonzero(margin < 0)
         assert row.in_order == np.count_nonzero(left & (margin < 0))
         left &= margin >= 0
@@ -151,9 +149,19 @@ def test_derived_axes_read_what_they_follow_from(dense: Problem) -> None:
 
 
 def test_too_many_plans_are_refused_before_they_are_built(dense: Problem) -> None:
-    huge = changed(dense, space={"batch": list(range(1, 3000)), "sp": "open", "cp": "open",
-                                 "allreduce": "open", "alltoall": "open", "replicas": "open",
-                                 "microbatches": "open", "pp": [1, 2, 4]})
+    huge = changed(
+        dense,
+        space={
+            "batch": list(range(1, 3000)),
+            "sp": "open",
+            "cp": "open",
+            "allreduce": "open",
+            "alltoall": "open",
+            "replicas": "open",
+            "microbatches": "open",
+            "pp": [1, 2, 4],
+        },
+    )
     with pytest.raises(SpecError, match=r"more than the 5,000,000"):
         space_of(huge).plans()
 

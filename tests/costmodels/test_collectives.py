@@ -251,8 +251,7 @@ def test_boundaries_cross_the_level_between_their_stages(
     times = []
     for boundary in range(stages - 1):
         pairs = [
-            (start + boundary * stage + i, start + (boundary + 1) * stage + i)
-            for i in range(stage)
+            (start + boundary * stage + i, start + (boundary + 1) * stage + i) for i in range(stage)
         ]
         level = next(
             level
@@ -309,9 +308,7 @@ def seconds(
     problem: Problem, operation: str, n: int, size: float, stride: int = 1, **axes: int
 ) -> float:
     plans = plan_of(**{"tp": n * stride, **axes})
-    exchange = Exchange(
-        "x", operation, np.array([n]), np.array([stride]), np.array([float(size)])
-    )
+    exchange = Exchange("x", operation, np.array([n]), np.array([stride]), np.array([float(size)]))
     return float(exchange_seconds(problem, plans, exchange, 1.0)[0])
 
 
@@ -320,9 +317,7 @@ def seconds(
 @given(n=st.integers(1, 16), size=st.floats(1, 1e9))
 def test_auto_is_the_fastest_algorithm(operation: str, n: int, size: float) -> None:
     problem = problem_of(machine(16))
-    every = [
-        closed(operation, name, n, size, (1e-6, 1e11)) for name in ALGORITHMS[operation]
-    ]
+    every = [closed(operation, name, n, size, (1e-6, 1e11)) for name in ALGORITHMS[operation]]
     assert seconds(problem, operation, n, size) == pytest.approx(min(every) if n > 1 else 0.0)
 
 
@@ -397,9 +392,7 @@ def test_a_table_is_read_by_its_rule_and_left_outside(
 def test_a_table_holds_for_its_operation_ranks_and_span_only() -> None:
     table = machine(8, 16, server=8, table=TABLE)
     plain = machine(8, 16, server=8)
-    measured, formula = (
-        problem_of(m, collective_table="next_size_up") for m in (table, plain)
-    )
+    measured, formula = (problem_of(m, collective_table="next_size_up") for m in (table, plain))
     assert seconds(measured, "allreduce", 4, 1000, stride=4) == pytest.approx(0.7)
     assert seconds(measured, "all_to_all", 4, 1000) == pytest.approx(0.9)
     for operation, n, stride in (("allreduce", 2, 1), ("all_gather", 4, 1), ("all_to_all", 4, 4)):

@@ -19,7 +19,7 @@ from searches.evaluate import evaluate
 from specs import paths
 from specs.problem import Problem
 from tests.costmodels.simulator import Session, simulate
-from tests.strategies import Raw, bursts, changed, classes, planned, steady_loads
+from tests.strategies import bursts, changed, classes, planned, steady_loads
 
 Drawn = tuple[Problem, PlanTable]
 MODEL = RooflineModel()
@@ -39,9 +39,7 @@ def decode(problem: Problem, plans: PlanTable, batch: int, context: float) -> St
 
 def prefill(problem: Problem, plans: PlanTable, tokens: float, prefix: float) -> StepEstimate:
     size = len(plans)
-    return MODEL.prefill(
-        problem, plans, np.full(size, float(tokens)), np.full(size, float(prefix))
-    )
+    return MODEL.prefill(problem, plans, np.full(size, float(tokens)), np.full(size, float(prefix)))
 
 
 def outcomes(problem: Problem, plans: PlanTable) -> Outcomes:

@@ -69,10 +69,11 @@ class Power(Constraint):
         return problem.limits.power is not None
 
     def _need(self, case: Case) -> FloatArray:
-        return _servers(case) * (case.problem.hardware.server.power or 0.0)
+        power = case.problem.hardware.server.power or 0.0
+        return np.asarray(_servers(case) * power, dtype=np.float64)
 
     def margin(self, case: Case) -> FloatArray:
-        return np.subtract(case.problem.limits.power or 0.0, self._need(case))
+        return np.asarray((case.problem.limits.power or 0.0) - self._need(case))
 
     def reason(self, case: Case) -> str:
         limit = case.problem.limits.power or 0.0
@@ -91,10 +92,11 @@ class MoneyPerHour(Constraint):
         return problem.limits.money_per_hour is not None
 
     def _need(self, case: Case) -> FloatArray:
-        return case.plans.total_cards * (case.problem.hardware.card.price or 0.0) * 3600
+        price_per_hour = (case.problem.hardware.card.price or 0.0) * 3600
+        return np.asarray(case.plans.total_cards * price_per_hour, dtype=np.float64)
 
     def margin(self, case: Case) -> FloatArray:
-        return np.subtract(case.problem.limits.money_per_hour or 0.0, self._need(case))
+        return np.asarray((case.problem.limits.money_per_hour or 0.0) - self._need(case))
 
     def reason(self, case: Case) -> str:
         limit = case.problem.limits.money_per_hour

@@ -168,7 +168,8 @@ def _run(
             if made[session]:
                 first[session] = end[session] = clock
         active = [s for s in active + admitted if made[s] < shapes[s].generate]
-        if not active:
+        if not active or (waiting and len(active) < cap):
+            # A session whose prefill made its only token leaves at once; its place is filled.
             continue
         held = float(np.mean([_written(shapes[s], made[s]) for s in active]))
         steps = min(shapes[s].generate - made[s] for s in active)

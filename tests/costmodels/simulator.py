@@ -66,6 +66,9 @@ class Instance:
             session.written += session.shape.prompt
         self.active += admitted
         self._leave()
+        if waiting and len(self.active) < self.cap:
+            # A session whose prefill made its only token has left; its place is filled first.
+            return True
         if self.active:
             held = sum(s.written for s in self.active) / len(self.active)
             if not self._pass(self._step_seconds(len(self.active), held)):

@@ -342,6 +342,38 @@ def _sits(start: int, cards: int, size: int) -> bool:
     return start % size == 0
 
 
+def problem_of(
+    *, cards: int, workload: Raw | None = None, ffn: Raw | None = None, **hardware: Any
+) -> Problem:
+    """One small problem without surprises: a dense model, or ``ffn``, on one domain of cards."""
+    attention = {"q_heads": 4, "kv_heads": 4, "head_dim": 32}
+    dense = {"kind": "dense", "intermediate": 96}
+    level = {"name": "domain", "size": cards, "bandwidth": 4e11, "latency": 1e-9}
+    return Problem.model_validate(
+        {
+            "model": {
+                "name": "small",
+                "hidden": 64,
+                "vocab": 512,
+                "max_context": 2**17,
+                "layers": [{"count": 2, "attention": attention, "ffn": ffn or dense}],
+            },
+            "hardware": {
+                "name": "machine",
+                "cards": cards,
+                "card": {"peak": dict.fromkeys(DTYPES, 1e15), "price": 0.001},
+                "memory": {"hbm": {"capacity": 1e9, "bandwidth": 1e11}},
+                "server": {"cards": cards, "power": 1e3},
+                "levels": [level],
+                **hardware,
+            },
+            "workload": workload
+            or {"kind": "steady", "classes": [{"name": "only", "context": 100, "generate": 10}]},
+            "assumptions": {"workspace": 0, "activations": "in_workspace"},
+        }
+    )
+
+
 def rows_of(plans: PlanTable, axes: Sequence[str] = tuple(AXES)) -> set[tuple[int, ...]]:
     """Plans as a set of tuples of numbers."""
     return set(zip(*(plans.column(axis).tolist() for axis in axes), strict=True))

@@ -198,7 +198,7 @@ def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     generate = float(load.mix.arriving @ load.mix.generate)
     in_flight = batch * plans.replicas
     if problem.workload.concurrency is not None:
-        in_flight = np.full_like(in_flight, problem.workload.concurrency)
+        in_flight = np.minimum(in_flight, problem.workload.concurrency)
     rate = in_flight / (pace.tpot * generate)
     on_time = load.mix.arriving @ (least >= 0)
     charge = bill(problem, plans, 1 / rate)

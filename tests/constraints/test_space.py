@@ -187,7 +187,8 @@ DENSE = [
 ]  # fmt: skip
 MIXTURE = [
     ("expert_width", {"expert_tp": 5}, -3, "an expert width of 48 does not divide by expert TP 5"),
-    ("expert_groups", {"ep": 4}, -2, "6 experts and 0 copies do not divide by EP 4; 2 copies would"),
+    ("expert_groups", {"ep": 4}, -2,
+     "6 experts and 0 copies do not divide by EP 4; 2 copies would"),
     ("moe_cards", {"tp": 4, "ep": 2}, -2,
      "attention takes 4 cards of a stage (tp·cp·attention_dp·attention_replicas) and experts 2"),
     ("attention_layout", {"attention_dp": 2, "attention_replicas": 2}, -2,

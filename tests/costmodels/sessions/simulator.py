@@ -40,6 +40,8 @@ class Instance:
     sessions: list[Session]
     failures: list[Failure]
     clock: float = 0.0
+    works_again: float = 0.0
+    """When the last failure is over."""
     active: list[Session] = field(default_factory=list)
 
     def run(self) -> None:
@@ -91,14 +93,11 @@ class Instance:
         """Move the clock by one pass, unless a failure comes first."""
         if self.failures and self.clock + seconds > self.failures[0].at:
             failure = self.failures.pop(0)
-            self.clock = max(self.clock_if_down, failure.at + failure.stall)
-            self.clock_if_down = self.clock
+            self.works_again = max(self.works_again, failure.at + failure.stall)
+            self.clock = self.works_again
             return False
         self.clock += seconds
         return True
-
-    clock_if_down: float = 0.0
-    """When the instance works again after its last failure."""
 
     def _step_seconds(self, batch: int, held: float) -> float:
         estimate = self.model.decode(

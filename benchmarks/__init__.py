@@ -1,0 +1,1 @@
+"""How fast the planner is: ``python -m benchmarks`` measures and prints one table."""

@@ -1,0 +1,61 @@
+"""``python -m benchmarks [--quick]``: measure, and print one table beside the goals."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks import measure
+
+COLD_GOAL_S = 2.0
+DECODE_GOAL_PER_S = 1e6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``ratio`` is above 1 where the goal is met."""
+
+    name: str
+    value: str
+    goal: str = ""
+    ratio: float | None = None
+
+
+def rows(runs: int, seconds: float) -> Iterator[Row]:
+    """Measure one row after the other."""
+    cold = measure.cold_rank_s(runs)
+    yield Row(
+        f"planner rank, cold, median of {runs}",
+        f"{cold:.2f} s",
+        f"≤ {COLD_GOAL_S:g} s",
+        COLD_GOAL_S / cold,
+    )
+    measure.one_core()
+    for kind, spec in (("dense", measure.DENSE), ("MoE", measure.MOE)):
+        rate = measure.decode_points_per_s(spec, seconds)
+        yield Row(
+            f"roofline decode, {kind}, one core",
+            f"{rate:,.0f} points/s",
+            f"≥ {DECODE_GOAL_PER_S:,.0f}/s",
+            rate / DECODE_GOAL_PER_S,
+        )
+    for kind, spec in (("dense", measure.DENSE), ("MoE", measure.MOE)):
+        count, rate = measure.feasible_plans_per_s(spec, seconds)
+        yield Row(f"feasible set, {kind}, {count:,} plans", f"{rate:,.0f} plans/s")
+    own, child = measure.peak_memory_mb()
+    yield Row("peak memory, planner rank", f"{child:,.0f} MB")
+    yield Row("peak memory, these benchmarks", f"{own:,.0f} MB")
+
+
+def main() -> None:
+    """Print the table, a row as soon as it is measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer runs, less exact")
+    quick = parser.parse_args().quick
+    print(f"{'measured':<38} {'value':>20} {'goal':>14}  goal met by")
+    for row in rows(runs=1 if quick else 5, seconds=0.3 if quick else 2.0):
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
+        print(f"{row.name:<38} {row.value:>20} {row.goal:>14}  {ratio}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What the laws of passes and of sessions are stated with."""
+
+import numpy as np
+
+from costmodels.base import StepEstimate
+from costmodels.plans import FloatArray, PlanTable
+from costmodels.roofline import RooflineModel
+from costmodels.sessions import WORKLOADS, Outcomes
+from specs import paths
+from specs.problem import Problem
+
+Drawn = tuple[Problem, PlanTable]
+MODEL = RooflineModel()
+
+EXACT = 1e-9
+"""Relative error of a result that is summed in another way."""
+
+LEAST = 1e-12
+"""Relative noise of adding the same numbers in another order."""
+
+FASTER = {
+    "hardware.memory.hbm.bandwidth": 1,
+    "hardware.levels[0].bandwidth": 1,
+    "hardware.levels[0].latency": -1,
+    "hardware.card.peak.bf16": 1,
+    "hardware.card.peak.fp8": 1,
+}
+"""Figures that make a machine faster: up where 1, down where -1."""
+
+
+def decode(problem: Problem, plans: PlanTable, batch: int, context: float) -> StepEstimate:
+    size = len(plans)
+    return MODEL.decode(problem, plans, np.full(size, batch), np.full(size, float(context)))
+
+
+def prefill(problem: Problem, plans: PlanTable, tokens: float, prefix: float) -> StepEstimate:
+    size = len(plans)
+    return MODEL.prefill(problem, plans, np.full(size, float(tokens)), np.full(size, float(prefix)))
+
+
+def outcomes(problem: Problem, plans: PlanTable) -> Outcomes:
+    return WORKLOADS[problem.workload.kind].outcomes(MODEL, problem, plans)
+
+
+def scaled(problem: Problem, path: str, factor: float) -> Problem:
+    raw = problem.model_dump()
+    return Problem.model_validate(paths.put(raw, path, paths.get(raw, path) * factor))
+
+
+def no_more(less: FloatArray, more: FloatArray, slack: float = LEAST) -> bool:
+    return bool((less <= more * (1 + slack)).all())

@@ -36,11 +36,14 @@ class StepEstimate:
     """Time of one pass, split into components that sum to the whole.
 
     ``components``: seconds by component; a component with no plan above 0 may be left out.
+    ``follows``: seconds after which another such pass may follow; the whole pass without a
+    pipeline, its slowest stage with one.
     ``work``: what the busiest card does, by name with its unit: ``flops``, ``bytes_read``,
     ``bytes_sent`` and counts such as ``active_experts``.
     """
 
     components: Mapping[str, FloatArray]
+    follows: FloatArray
     work: Mapping[str, FloatArray]
 
     @cached_property

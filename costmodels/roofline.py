@@ -20,6 +20,7 @@ from costmodels.collectives.fabric import (
 )
 from costmodels.operators import attention, ffn
 from costmodels.operators.work import Operator, Pass
+from costmodels.pipeline import cycle
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.model import LayerGroup, MoeFfn
 from specs.problem import PhaseEfficiency, Problem
@@ -128,10 +129,14 @@ def _forward(
     whole.add_scaled(last, 1)
     overlap = problem.assumptions.overlap
     components = {**whole.local(overlap), **whole.exchange}
+    overhead = _overhead(problem, batch)
+    follows = np.sum(list(components.values()), axis=0)
     if (plans.pp > 1).any():
-        _pipeline(problem, plans, pass_, parts, efficiency, layers, (first, last), components)
-    components["overhead"] = _overhead(problem, batch)
-    return StepEstimate(components, {**whole.work, **whole.counts})
+        follows = _pipeline(
+            problem, plans, pass_, parts, efficiency, layers, (first, last), components
+        )
+    components["overhead"] = overhead
+    return StepEstimate(components, follows + overhead, {**whole.work, **whole.counts})
 
 
 def _tally(
@@ -227,8 +232,8 @@ def _pipeline(
     layers: list[_Tally],
     edges: tuple[_Tally, _Tally],
     components: dict[str, FloatArray],
-) -> None:
-    """Add the hand-over between stages, and the wait for the slowest one (6-7)."""
+) -> FloatArray:
+    """Add the hand-over between stages and the wait for the slowest one; return its time."""
     overlap = problem.assumptions.overlap
     number_bytes = problem.model.formats.activations.bytes_per_number
     shards = np.where(plans.sp == 1, plans.tp, 1)
@@ -246,8 +251,10 @@ def _pipeline(
         stage[-1] += last[rows]
         slowest[rows] = stage.max(axis=0)
     passing = np.sum(list(components.values()), axis=0)
-    wait = np.maximum(parts * (slowest + slowest_send) - passing, 0.0)
-    components["pipeline_wait"] = np.where(plans.pp > 1, wait, 0.0)
+    # One stage is the whole pass, whatever the overlap rule makes of its parts.
+    slowest = np.where(plans.pp > 1, slowest + slowest_send, passing)
+    components["pipeline_wait"] = cycle(passing, slowest, parts) - passing
+    return slowest
 
 
 def _overhead(problem: Problem, batch: IntArray) -> FloatArray:

@@ -73,22 +73,33 @@ def history_share(plans: PlanTable) -> FloatArray:
     return 1.0 / (plans.kv_split * plans.cp)
 
 
-def attention_bytes(model: ModelSpec, attention: GqaAttention, plans: PlanTable) -> FloatArray:
-    """Bytes of the projections of one layer on one card, K and V replicated where heads are."""
+def attention_shares(
+    model: ModelSpec, attention: GqaAttention, plans: PlanTable, assumptions: Assumptions
+) -> tuple[FloatArray, FloatArray]:
+    """Numbers and bytes of the projections of one layer that one card holds and reads.
+
+    Ranks that hold the same KV head hold its K and V projections too; with ``read_shards: even``
+    every rank is counted with an even share of all projections instead.
+    """
+    if assumptions.read_shards == "exact":
+        return _projections(model, attention, plans)
+    numbers, size = _projections(model, attention, PlanTable.from_columns({"tp": [1]}))
+    return numbers / plans.tp, size / plans.tp
+
+
+def _projections(
+    model: ModelSpec, attention: GqaAttention, plans: PlanTable
+) -> tuple[FloatArray, FloatArray]:
     fmt = model.formats.attention
     width_q = query_heads(attention, plans) * attention.head_dim
     width_kv = kv_heads(attention, plans) * attention.head_dim
-    return (
+    size = (
         matrix_bytes(fmt, model.hidden, width_q)
         + 2 * matrix_bytes(fmt, model.hidden, width_kv)
         + matrix_bytes(fmt, width_q, model.hidden)
     )
-
-
-def attention_numbers(model: ModelSpec, attention: GqaAttention, plans: PlanTable) -> FloatArray:
-    """Numbers in the projections of one layer on one card."""
-    heads = 2.0 * query_heads(attention, plans) + 2.0 * kv_heads(attention, plans)
-    return model.hidden * attention.head_dim * heads
+    numbers = 2 * model.hidden * (width_q + width_kv)
+    return numbers.astype(np.float64), size
 
 
 def ffn_bytes(number_format: Format, hidden: int, width: IntArray | FloatArray) -> FloatArray:
@@ -133,7 +144,7 @@ def layer_weights(
     """Bytes of one layer of ``group`` on one card, by tensor class."""
     formats = model.formats
     weights = {
-        "attention": attention_bytes(model, group.attention, plans),
+        "attention": attention_shares(model, group.attention, plans, assumptions)[1],
         "norms": np.full(len(plans), norm_bytes(model, group)),
     }
     ffn = group.ffn

@@ -31,7 +31,7 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """This process."""
+    """The process that asks."""
 
     name = "local"
     chunk_rows = 2**14

@@ -119,7 +119,8 @@ class Assumptions(Spec):
     expert_split: Literal["whole", "fractional"] = "whole"
     """Whether an expert group holds whole experts, or the exact share of all."""
     read_shards: Literal["exact", "even"] = "exact"
-    """Whether what ranks hold twice is read by each, or each rank reads an even share."""
+    """Whether ranks that share a KV head each hold and read its projections, or all weights that
+    a TP group reads count as evenly shared."""
     count_norms: bool = True
     """Whether a step reads normalisation weights and the embedding rows of its tokens."""
     matmul_dtype: Literal["own", "bf16"] = "own"

@@ -119,13 +119,20 @@ class Reference:
             numbers += self.dense_numbers(ffn.intermediate)
         return numbers * self.two
 
-    def stages(self) -> list[list[LayerGroup]]:
-        """Layers of every stage, in order; the first stages take the layers left over."""
-        layers = [g for g in self.problem.model.layers for _ in range(g.count)]
+    @cached_property
+    def stages(self) -> list[list[tuple[LayerGroup, int]]]:
+        """How many layers of which group every stage holds, in order.
+
+        The first stages take the layers left over.
+        """
+        layers = [
+            i for i, group in enumerate(self.problem.model.layers) for _ in range(group.count)
+        ]
         found, start = [], 0
         for stage in range(self.plan.pp):
             size = len(layers) // self.plan.pp + (stage < len(layers) % self.plan.pp)
-            found.append(layers[start : start + size])
+            here = layers[start : start + size]
+            found.append([(self.problem.model.layers[i], here.count(i)) for i in sorted({*here})])
             start += size
         return found
 
@@ -137,8 +144,8 @@ class Reference:
             n * (c.context + c.prompt + c.generate) for n, c in zip(held, classes, strict=True)
         )
         most = 0.0
-        for number, layers in enumerate(self.stages()):
-            size = sum(self.layer_bytes(g) + self.kv_bytes(g) * tokens for g in layers)
+        for number, layers in enumerate(self.stages):
+            size = sum(n * (self.layer_bytes(g) + self.kv_bytes(g) * tokens) for g, n in layers)
             if number == 0:
                 size += self.vocabulary_numbers() * self.two
             if number == self.plan.pp - 1:
@@ -191,7 +198,7 @@ class Reference:
         )
         if self.problem.assumptions.collective_table == "next_size_up":
             return next((seconds for known, seconds in rows if known >= size), None)
-        for (low, fast), (high, slow) in zip(rows, rows[1:], strict=False):
+        for (low, fast), (high, slow) in pairwise(rows):
             if low <= size <= high:
                 return fast + (slow - fast) * (size - low) / (high - low)
         return next((seconds for known, seconds in rows if known == size), None)
@@ -214,7 +221,7 @@ class Reference:
 
     # One decode step (6-2), (6-4), (6-8)
 
-    def operator(self, tensor: str, flops: float, size: float) -> float:
+    def operator(self, flops: float, size: float) -> float:
         """The longer of computing and reading (6-2)."""
         peak = self.problem.hardware.card.peak["bf16"]
         return max(flops / peak, size / self.problem.hardware.memory.hbm.bandwidth)
@@ -229,10 +236,10 @@ class Reference:
         if self.problem.assumptions.read_shards == "even":
             heads = 2 * attention.q_heads + 2 * attention.kv_heads
             numbers = heads * attention.head_dim * model.hidden / plan.tp
-        local = self.operator("attention", 2 * rows * numbers, numbers * self.two)
+        local = self.operator(2 * rows * numbers, numbers * self.two)
         seen = rows * (context + 1)
         flops = 4 * attention.head_dim * self.q_heads(attention) * seen
-        local += self.operator("kv", flops, seen * self.kv_bytes(group))
+        local += self.operator(flops, seen * self.kv_bytes(group))
         return Parts(local, self.collective("allreduce", plan.tp, 1, self.sum_bytes(rows)))
 
     def sum_bytes(self, rows: float) -> float:
@@ -241,7 +248,7 @@ class Reference:
 
     def dense(self, intermediate: int, rows: int) -> Parts:
         numbers = self.dense_numbers(intermediate)
-        local = self.operator("ffn", 2 * rows * numbers, numbers * self.two)
+        local = self.operator(2 * rows * numbers, numbers * self.two)
         return Parts(local, self.collective("allreduce", self.plan.tp, 1, self.sum_bytes(rows)))
 
     def mixture(self, ffn: MoeFfn, rows: int, tokens: int) -> Parts:
@@ -253,9 +260,9 @@ class Reference:
         read = min(active / plan.ep * copies, self.slots(ffn))
         one = self.expert_numbers(ffn)
         tasks = tokens * ffn.top_k / plan.ep
-        local = self.operator("experts", 2 * tasks * one, read * one * self.two)
+        local = self.operator(2 * tasks * one, read * one * self.two)
         router = model.hidden * ffn.experts
-        local += self.operator("router", 2 * rows * router, router * self.two / self.even())
+        local += self.operator(2 * rows * router, router * self.two / self.even())
         return Parts(local, self.exchange(ffn, rows))
 
     def exchange(self, ffn: MoeFfn, rows: int) -> float:
@@ -282,18 +289,18 @@ class Reference:
         else:
             parts += self.dense(group.ffn.intermediate, rows)
         if self.problem.assumptions.count_norms:
-            parts += Parts(self.operator("norms", 0, self.norm_numbers(group) * self.two))
+            parts += Parts(self.operator(0, self.norm_numbers(group) * self.two))
         return parts
 
     def edges(self, rows: int) -> tuple[Parts, Parts]:
         """Embedding rows on the first stage; output head and final norm on the last."""
         hidden = self.problem.model.hidden
         numbers = self.vocabulary_numbers()
-        last = Parts(self.operator("head", 2 * rows * numbers, numbers * self.two))
+        last = Parts(self.operator(2 * rows * numbers, numbers * self.two))
         if not self.problem.assumptions.count_norms:
             return Parts(), last
-        first = Parts(self.operator("embedding", 0, rows * hidden * self.two))
-        return first, last + Parts(self.operator("norms", 0, hidden * self.two))
+        first = Parts(self.operator(0, rows * hidden * self.two))
+        return first, last + Parts(self.operator(0, hidden * self.two))
 
     def step(self, batch: int, context: float) -> float:
         """Seconds of one token for each of ``batch`` sessions of an instance."""
@@ -304,10 +311,10 @@ class Reference:
         rows = ceil(tokens, plan.attention_dp)
         first, last = self.edges(rows)
         stages = []
-        for layers in self.stages():
+        for layers in self.stages:
             stage = Parts()
-            for group in dict.fromkeys(layers):
-                stage += self.layer(group, rows, tokens, context) * layers.count(group)
+            for group, count in layers:
+                stage += self.layer(group, rows, tokens, context) * count
             stages.append(stage)
         stages[0] += first
         stages[-1] += last

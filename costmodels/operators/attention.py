@@ -51,26 +51,11 @@ def read_tokens(plans: PlanTable, pass_: Pass) -> FloatArray:
     return tokens * sharding.history_share(plans)
 
 
-def _projection_numbers(
-    problem: Problem, attention: GqaAttention, plans: PlanTable
-) -> tuple[FloatArray, FloatArray]:
-    """Numbers and bytes of the projections that one card reads, by the ``read_shards`` rule."""
-    model = problem.model
-    if problem.assumptions.read_shards == "exact":
-        return (
-            sharding.attention_numbers(model, attention, plans),
-            sharding.attention_bytes(model, attention, plans),
-        )
-    whole = PlanTable.from_columns({"tp": [1]})
-    numbers = sharding.attention_numbers(model, attention, whole)
-    return numbers / plans.tp, sharding.attention_bytes(model, attention, whole) / plans.tp
-
-
 def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Projections and attention proper of one layer."""
     model, attention = problem.model, group.attention
     rows = pass_.rank_tokens(plans.cp)
-    numbers, size = _projection_numbers(problem, attention, plans)
+    numbers, size = sharding.attention_shares(model, attention, plans, problem.assumptions)
     shards = np.maximum(plans.tp // plans.kv_split, 1)
     heads = -(-attention.q_heads // shards)
     pairs = pass_.rank_sequences * seen_pairs(problem, plans, pass_)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from costmodels.base import CostModel
+from costmodels.base import CostModel, StepEstimate
 from costmodels.collectives.fabric import instance_of
+from costmodels.pipeline import makespan
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
 from costmodels.sessions.steps import decode_span
@@ -49,7 +50,7 @@ class _Server:
     problem: Problem
     plans: PlanTable
     spans: dict[tuple[int, float, int], FloatArray] = field(default_factory=dict)
-    prefills: dict[tuple[int, int], FloatArray] = field(default_factory=dict)
+    prefills: dict[tuple[int, int], StepEstimate] = field(default_factory=dict)
 
     def steps(self, batch: int, context: float, steps: int) -> FloatArray:
         key = (batch, context, steps)
@@ -61,13 +62,17 @@ class _Server:
         return self.spans[key]
 
     def prefill(self, prompt: int, prefix: int, sessions: int) -> FloatArray:
-        """Seconds to take in the prompts of ``sessions`` equal sessions, one per shard a pass."""
+        """Seconds to take in the prompts of ``sessions`` equal sessions, one per shard a pass.
+
+        Prompts do not wait for each other's tokens, so passes follow each other through a pipeline.
+        """
         key = (prompt, prefix)
         if key not in self.prefills:
             tokens, held = (np.full(len(self.plans), float(n)) for n in key)
-            estimate = self.model.prefill(self.problem, self.plans, tokens, held)
-            self.prefills[key] = estimate.seconds
-        return self.prefills[key] * -(-sessions // self.plans.attention_dp)
+            self.prefills[key] = self.model.prefill(self.problem, self.plans, tokens, held)
+        estimate = self.prefills[key]
+        passes = -(-sessions // self.plans.attention_dp)
+        return makespan(estimate.seconds, estimate.follows, passes)
 
 
 def session_classes(problem: Problem) -> tuple[int, ...]:

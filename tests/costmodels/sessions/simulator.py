@@ -116,7 +116,8 @@ class Instance:
             estimate = self.model.prefill(
                 self.problem, self.plan, np.array([float(prompt)]), np.array([float(prefix)])
             )
-            total += float(estimate.seconds[0]) * -(-count // int(self.plan.attention_dp[0]))
+            passes = -(-count // int(self.plan.attention_dp[0]))
+            total += float(estimate.seconds[0]) + (passes - 1) * float(estimate.follows[0])
         return total
 
 

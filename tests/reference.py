@@ -10,6 +10,7 @@ session at a time, and steady loads. Equation and section numbers are those of c
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from specs.model import BITS, GqaAttention, LayerGroup, MoeFfn
 from specs.problem import Problem

@@ -49,15 +49,17 @@ class _Server:
     model: CostModel
     problem: Problem
     plans: PlanTable
-    spans: dict[tuple[int, float, int], FloatArray] = field(default_factory=dict)
+    spans: dict[tuple[tuple[int, ...], int], FloatArray] = field(default_factory=dict)
     prefills: dict[tuple[int, int], StepEstimate] = field(default_factory=dict)
 
-    def steps(self, batch: int, context: float, steps: int) -> FloatArray:
-        key = (batch, context, steps)
+    def steps(self, held: tuple[int, ...], steps: int) -> FloatArray:
+        """Seconds of ``steps`` steps of a batch whose sessions hold ``held`` tokens each."""
+        key = (held, steps)
         if key not in self.spans:
-            sessions = np.full_like(self.plans.tp, batch)
+            batch = np.full_like(self.plans.tp, len(held))
+            context = _busiest_context(held, self.plans.attention_dp)
             self.spans[key] = decode_span(
-                self.model, self.problem, self.plans, sessions, context, steps
+                self.model, self.problem, self.plans, batch, context, steps
             )
         return self.spans[key]
 
@@ -176,17 +178,27 @@ def _run(
         if not active or (waiting and len(active) < cap):
             # A session whose prefill made its only token leaves at once; its place is filled.
             continue
-        held = float(np.mean([_written(shapes[s], made[s]) for s in active]))
+        held = tuple(_written(shapes[s], made[s]) for s in active)
         steps = min(shapes[s].generate - made[s] for s in active)
         fresh = [s for s in active if not made[s]]
         if fresh:
-            first[fresh] = clock + server.steps(len(active), held, 1)
-        clock = clock + server.steps(len(active), held, steps)
+            first[fresh] = clock + server.steps(held, 1)
+        clock = clock + server.steps(held, steps)
         for session in active:
             made[session] += steps
             end[session] = clock
         active = [s for s in active if made[s] < shapes[s].generate]
     return first, end
+
+
+def _busiest_context(held: tuple[int, ...], shards: IntArray) -> FloatArray:
+    """Tokens per session on the attention shard that holds most, sessions dealt in rotation."""
+    tokens = np.array(held, dtype=np.float64)
+    context = np.empty(shards.size)
+    for count in np.unique(shards):
+        sums = np.bincount(np.arange(tokens.size) % count, weights=tokens)
+        context[shards == count] = sums.max() / -(-tokens.size // count)
+    return context
 
 
 def _written(shape: SessionClass, made: int) -> int:

@@ -5,6 +5,7 @@ on the same cards, which stretches the time per token:
 ``tpot = step + batch · prefill / generate``. A session then lasts ``ttft + generate · tpot``.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,10 +109,18 @@ class SteadyLoad:
             margins[name] = limit[:, None] - time
         return margins
 
+    def least_slack(self, pace: Pace) -> FloatArray:
+        """Margin of each class to the tightest of its limits, shape ``(classes, plans)``."""
+        least: FloatArray = np.minimum.reduce(list(self.slack(pace).values()))
+        return least
+
+    def on_time(self, batch: IntArray) -> BoolArray:
+        """Whether each class meets all its limits at ``batch``, shape ``(classes, plans)``."""
+        return self.least_slack(self.pace(batch)) >= 0
+
     def on_time_share(self, batch: IntArray) -> FloatArray:
         """Share of the sessions that meet all their limits at ``batch``."""
-        least = np.minimum.reduce(list(self.slack(self.pace(batch)).values()))
-        share: FloatArray = self.mix.arriving @ (least >= 0)
+        share: FloatArray = self.mix.arriving @ self.on_time(batch)
         return share
 
 
@@ -148,30 +157,46 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
 
 
 def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
-    """Cheapest batch among the largest, whole rounds of the shards below it, and a ladder.
+    """Cheapest of the batches up to the largest at which the cost can turn.
 
-    A step grows less than its batch, so the largest usually wins; a batch that fills its shards
-    and micro-batches unevenly, or a jump in a measured table, may make a smaller one cheaper.
+    A step grows less than its batch, so the cost falls with the batch but for a few places: where
+    a class stops being on time, where a band of overhead ends, and where shards and micro-batches
+    are filled unevenly. Those are tried, each with the whole rounds below it, and a ladder of
+    smaller batches stands in for the jumps of a measured table.
     """
     round_size = load.plans.attention_dp * load.plans.microbatches
     best = np.maximum(largest, 1)
     best_rate = _rate(load, best)
-    candidate = best.astype(np.float64)
+    for turn in _turns(load, largest):
+        for candidate in (turn, turn // round_size * round_size):
+            batch = np.maximum(candidate, 1)
+            rate = _rate(load, batch)
+            better = rate > best_rate * (1 + 1e-12)
+            best = np.where(better, batch, best)
+            best_rate = np.where(better, rate, best_rate)
+    return best
+
+
+def _turns(load: SteadyLoad, largest: IntArray) -> Iterator[IntArray]:
+    """Batches at which the cost can turn from falling to rising."""
+    for index in range(len(load.mix.generate) if len(load.mix.generate) > 1 else 0):
+        yield largest_true(lambda batch: load.on_time(batch)[index], largest)  # noqa: B023
+    overhead = load.problem.assumptions.overhead
+    for band in overhead if isinstance(overhead, tuple) else ():
+        if band.up_to is not None:
+            yield np.minimum(largest, band.up_to)
+    candidate = largest.astype(np.float64)
     for _ in range(_LADDER):
-        whole = np.maximum(candidate.astype(np.int64) // round_size * round_size, 1)
-        rate = _rate(load, whole)
-        better = rate > best_rate * (1 + 1e-12)
-        best, best_rate = np.where(better, whole, best), np.where(better, rate, best_rate)
+        yield candidate.astype(np.int64)
         candidate = candidate * 0.75
         if (candidate < 1).all():
-            break
-    return best
+            return
 
 
 def _rate(load: SteadyLoad, batch: IntArray) -> FloatArray:
     """On-time sessions per second of one instance."""
     pace = load.pace(batch)
-    least = np.minimum.reduce(list(load.slack(pace).values()))
+    least = load.least_slack(pace)
     share = load.mix.arriving @ (least >= 0)
     generate = float(load.mix.arriving @ load.mix.generate)
     rate: FloatArray = share * batch / (pace.tpot * generate)
@@ -194,7 +219,7 @@ def _binding(load: SteadyLoad, in_time: IntArray, in_memory: IntArray, upper: In
 def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     problem, plans = load.problem, load.plans
     pace = load.pace(batch)
-    least = np.minimum.reduce(list(load.slack(pace).values()))
+    least = load.least_slack(pace)
     generate = float(load.mix.arriving @ load.mix.generate)
     in_flight = batch * plans.replicas
     if problem.workload.concurrency is not None:
@@ -233,5 +258,5 @@ def least_held(problem: Problem, plans: PlanTable) -> FloatArray:
 def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:
     """Margin that enough sessions would have if each had an instance to itself."""
     load = SteadyLoad(model, problem, plans)
-    least = np.minimum.reduce(list(load.slack(load.pace(np.ones_like(plans.tp))).values()))
+    least = load.least_slack(load.pace(np.ones_like(plans.tp)))
     return margin_of_share(least, load.mix.arriving, _required(problem))

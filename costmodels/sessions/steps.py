@@ -15,7 +15,7 @@ def decode_span(
     problem: Problem,
     plans: PlanTable,
     batch: IntArray,
-    context: float,
+    context: FloatArray,
     steps: int,
 ) -> FloatArray:
     """Seconds of ``steps`` steps, the first with ``context`` tokens held per session on average.
@@ -27,8 +27,7 @@ def decode_span(
         return np.zeros(len(plans))
 
     def at(position: float) -> FloatArray:
-        held = np.full(len(plans), context + position)
-        return model.decode(problem, plans, batch, held).seconds
+        return model.decode(problem, plans, batch, context + position).seconds
 
     first = at(0)
     if steps == 1:
@@ -41,8 +40,7 @@ def decode_span(
     bent = np.flatnonzero(np.abs(at((steps - 1) / 2) - chord) > _LINEAR * chord)
     if bent.size:
         half = steps // 2
-        some = plans.take(bent)
-        total[bent] = decode_span(model, problem, some, batch[bent], context, half) + decode_span(
-            model, problem, some, batch[bent], context + half, steps - half
-        )
+        some, sessions, held = plans.take(bent), batch[bent], context[bent]
+        total[bent] = decode_span(model, problem, some, sessions, held, half)
+        total[bent] += decode_span(model, problem, some, sessions, held + half, steps - half)
     return total

@@ -72,8 +72,7 @@ class Instance:
             # A session whose prefill made its only token has left; its place is filled first.
             return True
         if self.active:
-            held = sum(s.written for s in self.active) / len(self.active)
-            if not self._pass(self._step_seconds(len(self.active), held)):
+            if not self._pass(self._step_seconds()):
                 return False
             for session in self.active:
                 session.made += 1
@@ -99,9 +98,14 @@ class Instance:
         self.clock += seconds
         return True
 
-    def _step_seconds(self, batch: int, held: float) -> float:
+    def _step_seconds(self) -> float:
+        """One step; sessions are dealt to the attention shards, and the fullest sets the time."""
+        shards = int(self.plan.attention_dp[0])
+        dealt = [self.active[shard::shards] for shard in range(shards)]
+        tokens = max(sum(s.written for s in sessions) for sessions in dealt)
+        most = max(len(sessions) for sessions in dealt)
         estimate = self.model.decode(
-            self.problem, self.plan, np.array([batch]), np.array([float(held)])
+            self.problem, self.plan, np.array([len(self.active)]), np.array([tokens / most])
         )
         return float(estimate.seconds[0])
 

@@ -106,10 +106,6 @@ def test_no_session_is_faster_in_company_than_alone(drawn: Drawn) -> None:
     assert (outcomes(problem, plans).slack_s <= alone + 1e-12).all()
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="a batch is stepped at its mean context, though its ranks hold unlike sessions",
-)
 def test_company_on_another_rank_does_not_shorten_a_long_context() -> None:
     """Attention DP 2, one session a rank: the rank with the long context sets the time."""
     sessions = [

@@ -118,3 +118,19 @@ def test_company_on_another_rank_does_not_shorten_a_long_context() -> None:
     case = space_of(problem).case(plans)
     assert case.fastest[0] < 0, "alone the long session is late"
     assert case.outcomes.slack_s[0] <= case.fastest[0]
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    reason="a span lets the fullest shard grow as if it held as many sessions as any shard",
+)
+def test_a_shard_with_fewer_sessions_grows_more_slowly() -> None:
+    """Three sessions on two shards: the long one has a shard for itself."""
+    contexts = {"first": 10, "long": 1000, "last": 10}
+    sessions = [
+        {"name": name, "sessions": 1, "context": context, "generate": 400}
+        for name, context in contexts.items()
+    ]
+    experts = {"kind": "moe", "experts": 4, "top_k": 1, "intermediate": 32}
+    problem = problem_of(cards=2, ffn=experts, workload={"kind": "burst", "classes": sessions})
+    agrees_with_the_simulator(problem, PlanTable.from_columns({"attention_dp": [2], "ep": [2]}))

@@ -54,7 +54,20 @@ def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
 
 
 def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
-    return np.maximum(instances_held(problem.hardware, plans.cards, problem.card_limit), 1)
+    return np.maximum(instances_held(problem.hardware, plans.cards, _cards_allowed(problem)), 1)
+
+
+def _cards_allowed(problem: Problem) -> int:
+    """Cards within every limit: on cards, servers, power and money."""
+    limits, server = problem.limits, problem.hardware.server
+    cards = [problem.card_limit]
+    if limits.servers is not None:
+        cards.append(limits.servers * server.cards)
+    if limits.power is not None and server.power:
+        cards.append(int(limits.power // server.power) * server.cards)
+    if limits.money_per_hour is not None and problem.hardware.card.price:
+        cards.append(int(limits.money_per_hour / (problem.hardware.card.price * 3600) + 1e-9))
+    return min(cards)
 
 
 DERIVED: dict[str, Derived] = {

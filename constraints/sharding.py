@@ -4,7 +4,7 @@ import numpy as np
 
 from constraints.base import Case, Constraint, first
 from costmodels import sharding
-from costmodels.plans import FloatArray, IntArray
+from costmodels.plans import NEUTRAL, FloatArray, IntArray
 from specs.model import DenseFfn, Format, MoeFfn
 from specs.problem import Problem
 
@@ -188,7 +188,7 @@ class DenseAxes(Constraint):
 
     def reason(self, case: Case) -> str:
         plan = case.plans.row(0)
-        set_axes = [f"{a} {plan[a]}" for a in self.reads if plan[a] not in (0, 1)]
+        set_axes = [f"{a} {plan[a]}" for a in self.reads if plan[a] != NEUTRAL[a]]
         return f"{case.problem.model.name} is dense and takes no {', '.join(set_axes)}"
 
 

@@ -72,9 +72,17 @@ class _Tally:
         components["compute"] = np.where(computing, self.compute, 0.0)
         return components
 
-    def seconds(self, overlap: str) -> FloatArray:
-        parts = [*self.local(overlap).values(), *self.exchange.values()]
-        return np.sum(parts, axis=0) if parts else np.zeros(self.plans)
+    def totals(self) -> FloatArray:
+        """Seconds of reads, of computing, of the longer per operator, and of collectives."""
+        zero = np.zeros(self.plans)
+        return np.array(
+            [
+                sum(self.read.values(), zero),
+                self.compute + zero,
+                sum(self.longer.values(), zero),
+                sum(self.exchange.values(), zero),
+            ]
+        )
 
 
 class RooflineModel:
@@ -234,27 +242,33 @@ def _pipeline(
     components: dict[str, FloatArray],
 ) -> FloatArray:
     """Add the hand-over between stages and the wait for the slowest one; return its time."""
-    overlap = problem.assumptions.overlap
     number_bytes = problem.model.formats.activations.bytes_per_number
     shards = np.where(plans.sp == 1, plans.tp, 1)
     size = pass_.rank_tokens(plans.cp) * problem.model.hidden * number_bytes / shards
     sends, slowest_send = boundary_seconds(problem.hardware, plans, size, efficiency.network)
     components["pipeline_send"] = sends
-    per_layer = np.array([layer.seconds(overlap) for layer in layers])
-    first, last = (edge.seconds(overlap) for edge in edges)
+    per_layer = np.array([layer.totals() for layer in layers])
+    first, last = (edge.totals() for edge in edges)
     counts = tuple(group.count for group in problem.model.layers)
     slowest = np.empty(len(plans))
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
-        stage = sharding.stage_layers(counts, int(stages)) @ per_layer[:, rows]
-        stage[0] += first[rows]
-        stage[-1] += last[rows]
-        slowest[rows] = stage.max(axis=0)
+        held = sharding.stage_layers(counts, int(stages))
+        stage = np.einsum("sg,gkp->skp", held, per_layer[:, :, rows])
+        stage[0] += first[:, rows]
+        stage[-1] += last[:, rows]
+        slowest[rows] = _overlapped(stage, problem.assumptions.overlap).max(axis=0)
     passing = np.sum(list(components.values()), axis=0)
     # One stage is the whole pass, whatever the overlap rule makes of its parts.
     slowest = np.where(plans.pp > 1, slowest + slowest_send, passing)
     components["pipeline_wait"] = cycle(passing, slowest, parts) - passing
     return slowest
+
+
+def _overlapped(totals: FloatArray, overlap: str) -> FloatArray:
+    """Seconds from ``totals`` of shape ``(stages, 4, plans)`` under an overlap rule."""
+    reads, compute, longer, exchange = (totals[:, i] for i in range(4))
+    return exchange + (longer if overlap == "per_operator" else np.maximum(reads, compute))
 
 
 def _overhead(problem: Problem, batch: IntArray) -> FloatArray:

@@ -1,5 +1,6 @@
 """Documents as text for a terminal."""
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ _WIDTH = 110
 
 def _console() -> Console:
     console = Console(highlight=False)
-    if not console.is_terminal:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, width=_WIDTH)
     return console
 
@@ -252,13 +253,15 @@ def _show_time_line(console: Console, outcome: Document) -> None:
 def _show_difference(console: Console, against: Document, currency: str) -> None:
     unit = _UNIT[currency]
     cost, factors = against["cost"], against["factors"]
+    if cost["difference"] is None:
+        console.print("No session is on time, so there is no cost to set against the best plan's.")
+        return
     console.print(f"Against the best, {plan_name(against['plan'])}:")
-    if cost["difference"] is not None:
-        console.print(
-            f"  cost per on-time session {cost['this']:.6f} against {cost['best']:.6f} {unit} "
-            f"(billed card time ×{factors['occupied_gpu_seconds']['ratio']:.3f}, "
-            f"on-time sessions ×{factors['on_time']['ratio']:.3f})"
-        )
+    console.print(
+        f"  cost per on-time session {cost['this']:.6f} against {cost['best']:.6f} {unit} "
+        f"(billed card time ×{factors['occupied_gpu_seconds']['ratio']:.3f}, "
+        f"on-time sessions ×{factors['on_time']['ratio']:.3f})"
+    )
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("  term")
     for name in (f"this, {unit}", f"best, {unit}", "difference"):
@@ -270,8 +273,7 @@ def _show_difference(console: Console, against: Document, currency: str) -> None
             f"{term['best']:.6f}",
             f"{term['difference']:+.6f}",
         )
-    if cost["difference"] is not None:
-        console.print(table)
+    console.print(table)
 
 
 def show_catalog(document: Document) -> None:

@@ -14,7 +14,7 @@ from costmodels.collectives.fabric import instance_of
 from costmodels.pipeline import makespan
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
-from costmodels.sessions.steps import decode_span
+from costmodels.sessions.steps import Held, decode_span
 from specs.problem import Problem
 from specs.workload import Failure, SessionClass
 
@@ -57,10 +57,8 @@ class _Server:
         key = (held, steps)
         if key not in self.spans:
             batch = np.full_like(self.plans.tp, len(held))
-            context = _busiest_context(held, self.plans.attention_dp)
-            self.spans[key] = decode_span(
-                self.model, self.problem, self.plans, batch, context, steps
-            )
+            start = Held.dealt(held, self.plans.attention_dp)
+            self.spans[key] = decode_span(self.model, self.problem, self.plans, batch, start, steps)
         return self.spans[key]
 
     def prefill(self, prompt: int, prefix: int, sessions: int) -> FloatArray:
@@ -189,16 +187,6 @@ def _run(
             end[session] = clock
         active = [s for s in active if made[s] < shapes[s].generate]
     return first, end
-
-
-def _busiest_context(held: tuple[int, ...], shards: IntArray) -> FloatArray:
-    """Tokens per session on the attention shard that holds most, sessions dealt in rotation."""
-    tokens = np.array(held, dtype=np.float64)
-    context = np.empty(shards.size)
-    for count in np.unique(shards):
-        sums = np.bincount(np.arange(tokens.size) % count, weights=tokens)
-        context[shards == count] = sums.max() / -(-tokens.size // count)
-    return context
 
 
 def _written(shape: SessionClass, made: int) -> int:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from costmodels.memory import largest_true
 from costmodels.plans import PlanTable
-from costmodels.sessions.steps import decode_span
+from costmodels.sessions.steps import Held, decode_span
 from searches.evaluate import evaluate
 from tests.costmodels.support import (
     EXACT,
@@ -196,7 +196,9 @@ def test_a_span_equals_the_sum_of_its_steps(
 ) -> None:
     problem, plans = drawn
     size = np.full(len(plans), batch)
-    span = decode_span(MODEL, problem, plans, size, float(context), steps)
+    span = decode_span(
+        MODEL, problem, plans, size, Held.dealt((context,), np.ones_like(plans.tp)), steps
+    )
     one_by_one = [decode(problem, plans, batch, context + i).seconds for i in range(steps)]
     assert span == pytest.approx(np.sum(one_by_one, axis=0) + np.zeros(len(plans)), rel=EXACT)
 

@@ -1,0 +1,364 @@
+"""Every knob does something: what a spec can say changes an estimate, a verdict or a warning.
+
+The leaves come from the spec models themselves, so a new field fails here until some variant shows
+what it does, or until it is justified. Answers are compared without what merely echoes the input.
+"""
+
+import types
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from planner import studies
+from specs import numeric_leaves, paths, schema
+from specs.errors import SpecError
+from specs.load import load_problem
+from specs.problem import Problem
+from specs.space import AXES
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted(file.stem for file in (ROOT / "examples").glob("*.yaml"))
+
+JUSTIFIED = {
+    "model.parameters": "published count, for reading only: estimates count the shapes",
+    "search.seed": "recorded with the result; an exhaustive search draws nothing",
+    "search.trials": "belongs to a sampling search; an exhaustive one tries all",
+    "search.method": "how the answer is found, not what it is: auto is exhaustive here",
+}
+"""Leaves that change no answer, and why they may stand in a spec."""
+
+_NO_SCALES = "scales of this tensor class are not counted"
+_NOT_MULTIPLIED = "nothing of this tensor class is multiplied by matrix units"
+DECORATIVE = {
+    **{
+        f"model.formats.{tensor}.{leaf}": _NO_SCALES
+        for tensor in ("norms", "kv", "activations")
+        for leaf in ("block[]", "group", "scale")
+    },
+    **{
+        f"model.formats.{tensor}.compute": _NOT_MULTIPLIED
+        for tensor in ("norms", "embedding", "activations")
+    },
+}
+"""Leaves that a spec accepts without effect and should not: known faults, expected to fail."""
+
+REFUSES = {"model.max_context"}
+"""Leaves whose only verdict is to refuse a spec."""
+
+_TENSORS = (
+    "attention",
+    "ffn",
+    "experts",
+    "router",
+    "norms",
+    "head",
+    "embedding",
+    "kv",
+    "activations",
+)
+_RACK = "own-hardware-inline"
+_BURST = "qwen3-32b-128k-hgx-h100"
+_MOE = "qwen3-235b-a22b-8k-hgx-h100"
+
+_PEAKS = [f"hardware.card.peak.{d}=1 PFLOP/s" for d in ("fp32", "int8", "fp4", "int4")]
+_SLOW = [
+    *(f"hardware.card.peak.{d}=2 TFLOP/s" for d in ("bf16", "fp16", "fp8", "fp32")),
+    *(f"hardware.card.peak.{d}=2 TFLOP/s" for d in ("int8", "fp4", "int4")),
+]
+_PROMPTS = [
+    "workload.classes.chat={name: chat, context: 1024, prompt: 2048, generate: 64, "
+    "ttft: 60 s, tpot: 2 s, deadline: 300 s}",
+]
+_SPLIT = ["space.tp=[4]", "space.attention_dp=[2]", "space.ep=[8]", "space.expert_tp=[1]"]
+_DENSE = ["model=qwen3-8b"]
+_TABLE = [
+    f"hardware.collectives=[{{operation: allreduce, ranks: 4, span: 1, bytes: {size}, "
+    f"seconds: {seconds}}}"
+    for size, seconds in (("1", "10 us"),)
+]
+
+VARIANTS: dict[str, tuple[str, list[str]]] = {
+    **{name: (name, []) for name in EXAMPLES},
+    "mixture with dispatch": (_RACK, _SPLIT),
+    "prompts": (_RACK, [*_PROMPTS, *_SPLIT]),
+    "computing takes longest": (
+        _RACK,
+        [*_PROMPTS, *_SPLIT, *_SLOW, "assumptions.overlap=whole_step"],
+    ),
+    "dense, computing takes longest": (
+        _RACK,
+        [*_DENSE, *_PROMPTS, *_SLOW, "assumptions.overlap=whole_step", "space.tp=[4]"],
+    ),
+    "context parallel prefill": (
+        _RACK,
+        [*_DENSE, *_PROMPTS, *_SLOW, "space.tp=[2]", "space.cp=[2]"],
+    ),
+    "measured table": (
+        _RACK,
+        [
+            *_DENSE,
+            "space.tp=[4]",
+            "hardware.collectives=["
+            "{operation: allreduce, ranks: 4, span: 1, bytes: 1024, seconds: 10 us},"
+            "{operation: allreduce, ranks: 4, span: 1, bytes: 16 MiB, seconds: 2 ms}]",
+        ],
+    ),
+    "bands of overhead": (
+        _RACK,
+        ["assumptions.overhead=[{up_to: 8, seconds: 100 us}, {seconds: 1 ms}]"],
+    ),
+    "closed loop": (_RACK, [*_PROMPTS, "workload.concurrency=64"]),
+    "two classes": (
+        _RACK,
+        [
+            "workload.classes=[{name: short, share: 0.25, context: 100, generate: 32, tpot: 40 ms},"
+            "{name: long, share: 0.75, context: 9000, prompt: 100, generate: 64, tpot: 80 ms}]"
+        ],
+    ),
+    "burst with a failure": (
+        _BURST,
+        [
+            "workload.serving=continuous_batching",
+            "workload.classes.continue={name: continue, sessions: 6, context: 8000, prompt: 2000, "
+            "generate: 8, deadline: 2 s, ttft: 1.5 s, tpot: 50 ms}",
+            "workload.failures=[{card: 0, at: 100 ms, stall: 200 ms}]",
+            "space.tp=[2, 4]",
+        ],
+    ),
+    "energy": (_BURST, ["objective.currency=joules", "limits.power=11 kW", "limits.servers=1"]),
+    "pipeline": (_RACK, [*_DENSE, *_PROMPTS, "space.tp=[2]", "space.pp=[2]"]),
+    "biases": (_RACK, [*_DENSE, "model.layers[0].attention.qkv_bias=true"]),
+    **{
+        f"{what} of {tensor}": (
+            _RACK,
+            [
+                *(_DENSE if tensor == "ffn" else []),
+                *_PROMPTS,
+                *_SLOW,
+                "assumptions.overlap=whole_step",
+                "space.tp=[2]",
+                f"model.formats.{tensor}={{dtype: fp8, compute: bf16, {how}}}",
+            ],
+        )
+        for tensor in _TENSORS
+        for what, how in (("blocks", "block: [64, 64]"), ("groups", "group: 32"))
+    },
+    **{
+        f"multiply in {dtype}": (
+            _RACK,
+            [
+                *_PROMPTS,
+                *_PEAKS,
+                f"hardware.card.peak.{dtype}=2 TFLOP/s",
+                f"model.formats.attention.compute={dtype}",
+            ],
+        )
+        for dtype in ("fp32", "fp16", "fp8", "int8", "fp4", "int4")
+    },
+}
+"""Problems in which leaves matter: every example, and examples with a few leaves changed."""
+
+AXIS_VALUES: dict[str, list[Any]] = {
+    **dict.fromkeys(AXES, [1, 2, 4, 8]),
+    "sp": [False, True],
+    "redundant_experts": [0, 8, 16],
+    "allreduce": ["auto", "ring", "tree"],
+    "alltoall": ["auto", "direct", "pairwise"],
+}
+
+_ECHOES = {
+    "schema", "study", "name", "problem_hash", "versions", "seed", "cost_model", "certificate",
+    "assumptions", "plan", "deployment", "currency", "capacity_bytes", "context", "batch",
+    "sessions", "cards", "reason", "title", "removes_alone", "removes_in_order", "left", "changes",
+}  # fmt: skip
+"""Keys of a ranking that repeat the input, count what was put in, or put results into words."""
+
+
+def essence(value: Any) -> Any:
+    """The document without echoes."""
+    if isinstance(value, dict):
+        return {key: essence(inner) for key, inner in value.items() if key not in _ECHOES}
+    if isinstance(value, list):
+        return [essence(inner) for inner in value]
+    return value
+
+
+def answer(problem: Problem) -> Any:
+    return essence(studies.rank(problem).document(top=5))
+
+
+@cache
+def variant(name: str) -> Problem:
+    example, sets = VARIANTS[name]
+    return load_problem(ROOT / "examples" / f"{example}.yaml", sets)
+
+
+@cache
+def baseline(name: str) -> Any:
+    return answer(variant(name))
+
+
+def generic(path: str, problem: Problem) -> str:
+    """The path without names and positions of items: ``workload.classes[].deadline``."""
+    here: Any = problem
+    text = ""
+    for part in paths.parse(path):
+        if isinstance(here, tuple):
+            text += "[]"
+            here = here[part] if isinstance(part, int) else next(x for x in here if x.name == part)
+        else:
+            text += f".{part}"
+            here = getattr(here, part) if isinstance(here, BaseModel) else here[part]
+    return text.removeprefix(".")
+
+
+def places(place: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number, switch and choice of words that a spec can hold, by its generic path."""
+    plain = list(schema._variants(place))
+    if any(v in (int, float, bool) for v in plain) or len(schema.words(place)) > 1:
+        yield path, place
+    for v in plain:
+        if get_origin(v) is tuple:
+            yield from places(get_args(v)[0], f"{path}[]")
+    for key, inner in schema.keys(place).items():
+        for model in _models(place) or [None]:
+            if model is None or key in model.model_fields:
+                yield from places(inner, f"{path}.{key}" if path else key)
+
+
+def _models(place: Any) -> list[type[BaseModel]]:
+    return [v for v in schema._variants(place) if isinstance(v, type) and issubclass(v, BaseModel)]
+
+
+PLACES: dict[str, Any] = {
+    path: place
+    for path, place in places(Problem)
+    if not path.startswith("space.") and not path.endswith(".kind")
+}
+
+
+def occurrences(value: Any, path: str = "") -> Iterator[str]:
+    """Paths of all leaves that a problem sets, items by position."""
+    if isinstance(value, BaseModel):
+        for key in type(value).model_fields:
+            yield from occurrences(getattr(value, key), f"{path}.{key}" if path else key)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from occurrences(inner, f"{path}.{key}")
+    elif isinstance(value, tuple):
+        for i, inner in enumerate(value):
+            yield from occurrences(inner, f"{path}[{i}]")
+    elif value is not None:
+        yield path
+
+
+@cache
+def found(name: str) -> dict[str, list[str]]:
+    """Concrete paths of a variant by generic path; unset choices of words count as set."""
+    problem = variant(name)
+    by_leaf: dict[str, list[str]] = {}
+    for path in occurrences(problem):
+        by_leaf.setdefault(generic(path, problem), []).append(path)
+    for leaf, place in PLACES.items():
+        if leaf not in by_leaf and "[]" not in leaf and schema.words(place):
+            by_leaf[leaf] = [leaf]
+    return by_leaf
+
+
+def other_values(place: Any, value: Any) -> list[Any]:
+    """Values to try in place of ``value``."""
+    if isinstance(value, bool):
+        return [not value]
+    words = [word for word in schema.words(place) if word != value]
+    if isinstance(value, str) or (value is None and words):
+        return words
+    whole = schema.is_whole(place) or isinstance(value, int)
+    tries = [value * 2, value / 2, value + 1, value - 1, value / 100, 1, value * 1.01]
+    if whole:
+        tries = [int(x) for x in tries]
+    return [x for x in dict.fromkeys(tries) if x != value]
+
+
+def moves(problem: Problem, path: str, value: Any) -> dict[str, Any]:
+    """The change of one leaf, with what must follow for the spec to stay consistent."""
+    changes = {path: value}
+    if path.endswith(".share") and len(problem.workload.classes) == 2:
+        this = int(path.split("[")[1].split("]")[0])
+        changes[f"workload.classes[{1 - this}].share"] = 1 - value
+    return changes
+
+
+def changed(problem: Problem, changes: dict[str, Any]) -> Problem:
+    raw: dict[str, Any] = problem.model_dump()
+    for path, value in changes.items():
+        raw = paths.put(raw, path, value)
+    return Problem.model_validate(raw)
+
+
+def matters(leaf: str) -> bool:
+    """Whether any other value of the leaf changes the answer to any variant."""
+    for name in VARIANTS:
+        problem = variant(name)
+        for path in found(name).get(leaf, []):
+            for value in other_values(PLACES[leaf], paths.get(problem, path)):
+                try:
+                    other = changed(problem, moves(problem, path, value))
+                except (ValidationError, SpecError):
+                    if leaf in REFUSES:
+                        return True
+                    continue
+                if answer(other) != baseline(name):
+                    return True
+    return False
+
+
+def test_each_leaf_stands_in_some_variant() -> None:
+    seen = {leaf for name in VARIANTS for leaf in found(name)}
+    assert not set(PLACES) - seen, "add a variant that sets these"
+    numbers = {
+        generic(path, variant(name)) for name in VARIANTS for path in numeric_leaves(variant(name))
+    }
+    assert not {n for n in numbers if not n.startswith("space.")} - set(PLACES)
+
+
+def test_what_is_excused_exists() -> None:
+    assert not {*JUSTIFIED, *DECORATIVE, *REFUSES} - set(PLACES)
+    assert not set(JUSTIFIED) & set(DECORATIVE)
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        pytest.param(leaf, marks=pytest.mark.xfail(reason=DECORATIVE[leaf], strict=True))
+        if leaf in DECORATIVE
+        else leaf
+        for leaf in PLACES
+    ],
+)
+def test_leaf_matters(leaf: str) -> None:
+    if leaf in JUSTIFIED:
+        assert not matters(leaf), f"{leaf} has an effect now: it needs no excuse"
+    else:
+        assert matters(leaf), f"{leaf} changes no estimate, verdict or warning"
+
+
+def with_axis(problem: Problem, axis: str, value: Any) -> Any:
+    other = changed(problem, {f"space.{axis}": (value,)})
+    ranking = studies.rank(other)
+    return essence(ranking.document(top=5)) if ranking.feasible else None
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_axis_matters(axis: str) -> None:
+    for name in VARIANTS:
+        answers: list[Any] = []
+        for value in AXIS_VALUES[axis]:
+            known = with_axis(variant(name), axis, value)
+            if known is not None and answers and known != answers[0]:
+                return
+            answers += [] if known is None else [known]
+    raise AssertionError(f"no two values of {axis} lead to different estimates")

@@ -54,20 +54,19 @@ def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
 
 
 def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
-    return np.maximum(instances_held(problem.hardware, plans.cards, _cards_allowed(problem)), 1)
-
-
-def _cards_allowed(problem: Problem) -> int:
-    """Cards within every limit: on cards, servers, power and money."""
-    limits, server = problem.limits, problem.hardware.server
-    cards = [problem.card_limit]
-    if limits.servers is not None:
-        cards.append(limits.servers * server.cards)
-    if limits.power is not None and server.power:
-        cards.append(int(limits.power // server.power) * server.cards)
-    if limits.money_per_hour is not None and problem.hardware.card.price:
-        cards.append(int(limits.money_per_hour / (problem.hardware.card.price * 3600) + 1e-9))
-    return min(cards)
+    """As many instances as all limits allow: on cards, servers, power and money; at least one."""
+    limits, hardware = problem.limits, problem.hardware
+    cards = problem.card_limit
+    servers = [limits.servers] if limits.servers is not None else []
+    if limits.power is not None and hardware.server.power:
+        servers.append(int(limits.power // hardware.server.power))
+    if servers:
+        cards = min(cards, min(servers) * hardware.server.cards)
+    held = instances_held(hardware, plans.cards, cards)
+    if limits.money_per_hour is not None and hardware.card.price:
+        affordable = limits.money_per_hour // (hardware.card.price * 3600 * plans.cards)
+        held = np.minimum(held, affordable.astype(np.int64))
+    return np.maximum(held, 1)
 
 
 DERIVED: dict[str, Derived] = {

@@ -3,16 +3,15 @@
 import numpy as np
 
 from constraints.base import Case, Constraint, first
-from costmodels.collectives.fabric import instances_held
+from costmodels.collectives.fabric import instances_held, servers_used
 from costmodels.plans import FloatArray, IntArray
-from costmodels.sessions.outcome import servers_used
 from specs.problem import Problem
 
 _ALL_CARDS = ("tp", "cp", "attention_dp", "attention_replicas", "pp", "replicas")
 
 
 def _servers(case: Case) -> IntArray:
-    return servers_used(case.problem, case.plans.total_cards)
+    return servers_used(case.problem.hardware, case.plans)
 
 
 class Cards(Constraint):

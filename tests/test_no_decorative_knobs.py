@@ -4,11 +4,10 @@ The leaves come from the spec models themselves, so a new field fails here until
 what it does, or until it is justified. Answers are compared without what merely echoes the input.
 """
 
-import types
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, ValidationError

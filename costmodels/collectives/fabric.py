@@ -62,6 +62,15 @@ def instances_held(hardware: HardwareSpec, cards: IntArray, limit: int) -> IntAr
     return limit // domain * per_domain + _fit(limit % domain, cards, slot)
 
 
+def servers_used(hardware: HardwareSpec, plans: PlanTable) -> IntArray:
+    """Servers up to the one that holds the last card of the last instance."""
+    cards, last = plans.cards, plans.replicas - 1
+    domain, slot, per_domain = _slots(hardware, cards)
+    per_domain = np.maximum(per_domain, 1)
+    end = last // per_domain * domain + last % per_domain * slot + cards
+    return -(-end // hardware.server.cards)
+
+
 def instance_of(hardware: HardwareSpec, plans: PlanTable, card: int) -> IntArray:
     """Number of the instance that uses ``card``; -1 if none does."""
     cards = plans.cards

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from costmodels.collectives.fabric import servers_used
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from specs.problem import Problem
 
@@ -61,9 +62,11 @@ def billed_cards(problem: Problem, plans: PlanTable) -> IntArray:
     return plans.total_cards
 
 
-def servers_used(problem: Problem, cards: IntArray) -> IntArray:
-    """Servers that hold ``cards`` cards; a server is powered whole."""
-    return -(-cards // problem.hardware.server.cards)
+def powered_servers(problem: Problem, plans: PlanTable) -> IntArray:
+    """Servers that are powered, each whole: those of the deployment, or all allocated ones."""
+    if problem.assumptions.billing == "allocated":
+        return np.full_like(plans.tp, -(-problem.card_limit // problem.hardware.server.cards))
+    return servers_used(problem.hardware, plans)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def bill(problem: Problem, plans: PlanTable, seconds: FloatArray) -> Bill:
     price = problem.hardware.card.price
     return Bill(
         gpu_seconds=cards * seconds,
-        energy_j=servers_used(problem, cards) * (np.nan if power is None else power) * seconds,
+        energy_j=powered_servers(problem, plans) * (np.nan if power is None else power) * seconds,
         money=cards * (np.nan if price is None else price) * seconds,
     )
 

@@ -40,8 +40,11 @@ def derived(problem: Problem, plan: Plan) -> Plan:
         plan["redundant_experts"] = max(needs, default=0)
     plan.setdefault("microbatches", plan["pp"])
     if "replicas" not in plan:
+        # As many as keep every limit, and one where none does.
         room = placement(problem.hardware, stage_cards(plan) * plan["pp"], problem.card_limit)
-        plan["replicas"] = max(len(room), 1)
+        counts = range(len(room), 1, -1)
+        kept = (r for r in counts if not _limits(problem, {**plan, "replicas": r}))
+        plan["replicas"] = next(kept, 1)
     return plan
 
 
@@ -125,10 +128,14 @@ def _limits(problem: Problem, plan: Plan) -> set[str]:
     hardware, limits = problem.hardware, problem.limits
     each = stage_cards(plan) * plan["pp"]
     total = each * plan["replicas"]
-    servers = ceil(total, hardware.server.cards)
     found = set()
     if each > hardware.levels[-1].size:
         found.add("fabric")
+    # Instances beyond the machine are numbered on as if it went on.
+    longer = hardware.cards * plan["replicas"] * each
+    starts = placement(hardware, each, longer)
+    end = starts[plan["replicas"] - 1] + each if starts else total
+    servers = ceil(end, hardware.server.cards)
     room = len(placement(hardware, each, problem.card_limit))
     if total > problem.card_limit or plan["replicas"] > room:
         found.add("cards")

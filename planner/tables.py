@@ -9,12 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from costmodels.plans import NEUTRAL, decode
-from specs.space import AXES
+from results.words import CURRENCY_UNIT, headline, plan_name, quantity
 
 Document = dict[str, Any]
-
-_UNIT = {"gpu_seconds": "GPU·s", "joules": "J", "money": "money"}
 
 _WIDTH = 110
 
@@ -24,33 +21,6 @@ def _console() -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, width=_WIDTH)
     return console
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """Return a number with a readable prefix: ``119.1 ms``, ``52.09 GB``."""
-    if value is None:
-        return "–"
-    if unit in {"bytes", "B"}:
-        return f"{value / 1e9:,.2f} GB"
-    if unit in {"seconds", "s"}:
-        size = abs(value)
-        for limit, factor, name in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
-            if size < limit:
-                return f"{value * factor:,.3f} {name}"
-        return f"{value:,.3f} s"
-    if unit == "watts":
-        return f"{value / 1e3:,.1f} kW"
-    return f"{value:,.6g} {unit}".strip()
-
-
-def plan_name(plan: Mapping[str, Any]) -> str:
-    """Name a plan by the axes that do something; ``tp`` and ``replicas`` always."""
-    words = []
-    for axis in AXES:
-        value = plan.get(axis)
-        if axis in {"tp", "replicas"} or value != decode(axis, NEUTRAL[axis]):
-            words.append(f"{axis}={value}".replace("True", "true"))
-    return " ".join(words)
 
 
 def show_ranking(document: Document) -> None:
@@ -71,34 +41,9 @@ def show_ranking(document: Document) -> None:
     _show_warnings(console, document["warnings"])
 
 
-def headline(document: Document) -> str:
-    """Return the answer in one sentence."""
-    best = document["plans"][0]
-    outcome, plan = best["outcome"], best["plan"]
-    unit = _UNIT[outcome["currency"]]
-    cards = outcome["cards"] // plan["replicas"]
-    instances = "instance" if plan["replicas"] == 1 else "instances"
-    each = "1 card" if cards == 1 else f"{cards} cards"
-    if "makespan_s" in outcome:
-        when = (
-            f"{outcome['on_time']} of {outcome['sessions']} sessions on time, all done after "
-            f"{quantity(outcome['makespan_s'], 's')}"
-        )
-    else:
-        when = (
-            f"{outcome['tokens_per_s_per_card']:,.0f} tokens/s a card at batch "
-            f"{outcome['batch']}, {quantity(outcome['tpot_s']['max'], 's')} a token"
-        )
-    return (
-        f"Run {plan['replicas']} {instances} of {each} ({plan_name(plan)}): "
-        f"{outcome['cost_per_on_time_session']:.4g} {unit} per on-time session; {when}; "
-        f"{best['reason']}."
-    )
-
-
 def _ranking_table(document: Document) -> Table:
     burst = "makespan_s" in document["plans"][0]["outcome"]
-    unit = _UNIT[document["plans"][0]["outcome"]["currency"]]
+    unit = CURRENCY_UNIT[document["plans"][0]["outcome"]["currency"]]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column("plan", overflow="fold", min_width=22)
@@ -251,7 +196,7 @@ def _show_time_line(console: Console, outcome: Document) -> None:
 
 
 def _show_difference(console: Console, against: Document, currency: str) -> None:
-    unit = _UNIT[currency]
+    unit = CURRENCY_UNIT[currency]
     cost, factors = against["cost"], against["factors"]
     if cost["difference"] is None:
         console.print("No session is on time, so there is no cost to set against the best plan's.")

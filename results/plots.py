@@ -8,6 +8,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from results.words import plan_name
+
 Document = Mapping[str, Any]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
@@ -16,14 +18,28 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 _MOST_PLANS = 10
 
 
-def label(plan: Document) -> str:
-    """Return a short name of a plan: the degrees that are above one."""
-    words = [
-        f"{axis} {value}"
-        for axis, value in plan.items()
-        if isinstance(value, int) and not isinstance(value, bool) and value > 1
-    ]
-    return ", ".join(words) or "one card"
+COMPONENTS = (
+    "dense_weights",
+    "kv",
+    "allreduce",
+    "experts",
+    "compute",
+    "dispatch",
+    "combine",
+    "overhead",
+)
+"""Components that keep one colour in all pictures; others take those that are left."""
+
+
+def _colour(name: str, position: int) -> str:
+    """Return the colour of a component; weights in memory look like weights that are read."""
+    known = "dense_weights" if name == "weights" else name
+    place = COMPONENTS.index(known) if known in COMPONENTS else len(COMPONENTS) - 1 - position
+    return COLOURS[place % len(COLOURS)]
+
+
+def _name(item: Document) -> str:
+    return f"#{item['rank']} {plan_name(item['plan'])}"
 
 
 def _layout(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
@@ -46,14 +62,14 @@ def _stacked(
     """Bars of one plan each, stacked by the components of a breakdown."""
     plans = document["plans"][:_MOST_PLANS]
     names = list(dict.fromkeys(name for item in plans for name in part(item)))
-    axis = [f"#{item['rank']} {label(item['plan'])}" for item in plans]
+    axis = [_name(item) for item in plans]
     return [
         go.Bar(
             name=name.replace("_", " "),
             y=axis,
             x=[part(item).get(name, 0.0) * factor for item in plans],
             orientation="h",
-            marker_color=COLOURS[i % len(COLOURS)],
+            marker_color=_colour(name, i),
         )
         for i, name in enumerate(names)
     ]
@@ -124,7 +140,7 @@ def cost_against_deadline(document: Document) -> go.Figure | None:
         figure.add_scatter(
             x=x,
             y=y,
-            name=f"#{item['rank']} {label(item['plan'])}",
+            name=_name(item),
             mode="lines",
             line_color=COLOURS[i % len(COLOURS)],
         )

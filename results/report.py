@@ -9,8 +9,11 @@ from jinja2 import Environment, FileSystemLoader
 
 from results.explain import compare
 from results.ranking import Ranking
+from results.words import headline, plan_name
 
 _HERE = Path(__file__).parent
+
+_CONFIG = {"responsive": True, "displayModeBar": False}
 
 Document = dict[str, Any]
 
@@ -33,18 +36,22 @@ def write_report(ranking: Ranking, document: Document, folder: Path) -> Iterator
 
 def render(ranking: Ranking, document: Document) -> str:
     """Return the page; it holds its pictures and needs no network."""
-    from results.plots import figures, label
+    from results.plots import figures
 
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True
     )
-    environment.filters["plan"] = label
+    environment.filters["plan"] = plan_name
     pictures = {
-        name: figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True})
+        name: figure.to_html(full_html=False, include_plotlyjs=False, config=_CONFIG)
         for name, figure in figures(document).items()
     }
     script = (_HERE / "assets" / "plotly-basic.min.js").read_text()
     lead = compare(ranking.detail(2), ranking.detail(1)) if len(ranking) > 1 else None
     return environment.get_template("report.html").render(
-        d=document, pictures=pictures, script=script, lead=lead
+        d=document,
+        answer=headline(document) if document["plans"] else "",
+        pictures=pictures,
+        script=script,
+        lead=lead,
     )

@@ -1,0 +1,64 @@
+"""Numbers, plans and answers in words, the same in every output."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from costmodels.plans import NEUTRAL, decode
+from specs.space import AXES
+
+Document = Mapping[str, Any]
+
+CURRENCY_UNIT = {"gpu_seconds": "GPU·s", "joules": "J", "money": "money"}
+"""Unit of each currency as people read it."""
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a number with a readable prefix: ``119.1 ms``, ``52.09 GB``."""
+    if value is None:
+        return "–"
+    if unit in {"bytes", "B"}:
+        return f"{value / 1e9:,.2f} GB"
+    if unit in {"seconds", "s"}:
+        size = abs(value)
+        for limit, factor, name in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+            if size < limit:
+                return f"{value * factor:,.3f} {name}"
+        return f"{value:,.3f} s"
+    if unit == "watts":
+        return f"{value / 1e3:,.1f} kW"
+    return f"{value:,.6g} {unit}".strip()
+
+
+def plan_name(plan: Mapping[str, Any]) -> str:
+    """Name a plan by the axes that do something; ``tp`` and ``replicas`` always."""
+    words = []
+    for axis in AXES:
+        value = plan.get(axis)
+        if axis in {"tp", "replicas"} or value != decode(axis, NEUTRAL[axis]):
+            words.append(f"{axis}={value}".replace("True", "true"))
+    return " ".join(words)
+
+
+def headline(document: Document) -> str:
+    """Return the answer in one sentence."""
+    best = document["plans"][0]
+    outcome, plan = best["outcome"], best["plan"]
+    unit = CURRENCY_UNIT[outcome["currency"]]
+    cards = outcome["cards"] // plan["replicas"]
+    instances = "instance" if plan["replicas"] == 1 else "instances"
+    each = "1 card" if cards == 1 else f"{cards} cards"
+    if "makespan_s" in outcome:
+        when = (
+            f"{outcome['on_time']} of {outcome['sessions']} sessions on time, all done after "
+            f"{quantity(outcome['makespan_s'], 's')}"
+        )
+    else:
+        when = (
+            f"{outcome['tokens_per_s_per_card']:,.0f} tokens/s a card at batch "
+            f"{outcome['batch']}, {quantity(outcome['tpot_s']['max'], 's')} a token"
+        )
+    return (
+        f"Run {plan['replicas']} {instances} of {each} ({plan_name(plan)}): "
+        f"{outcome['cost_per_on_time_session']:.4g} {unit} per on-time session; {when}; "
+        f"{best['reason']}."
+    )

@@ -22,6 +22,7 @@ class Card(Spec):
     """One accelerator."""
 
     name: str = ""
+    """Name of the accelerator."""
     peak: Annotated[dict[Dtype, FlopPerSecond], Field(min_length=1)]
     """Dense matrix rate of each number format."""
     price: MoneyPerSecond | None = None
@@ -41,12 +42,14 @@ class Memory(Spec):
     """The memory of one card."""
 
     hbm: MemoryTier
+    """The memory that compute reads directly."""
 
 
 class Server(Spec):
     """The unit of installation and of power supply."""
 
     cards: Count
+    """Cards in one server."""
     power: Watts | None = None
     """Most power that one server draws, cards and everything else."""
 
@@ -55,6 +58,7 @@ class Level(Spec):
     """One level of the fabric: ``size`` cards reach each other at this bandwidth and latency."""
 
     name: Name
+    """Name of the fabric level."""
     size: Count
     """Cards in one domain of this level."""
     bandwidth: BytesPerSecond
@@ -69,30 +73,40 @@ class MeasuredCollective(Spec):
     """One measured collective, which stands in for the formula at this size and placement."""
 
     operation: Literal["allreduce", "reduce_scatter", "all_gather", "all_to_all"]
+    """The collective."""
     ranks: Count
+    """Ranks that took part."""
     span: Count
     """Servers over which the ranks are spread."""
     bytes: Bytes
     """Bytes of the input of one rank."""
     seconds: Seconds
+    """Time it took."""
     source: str = ""
+    """Where it was measured."""
 
 
 class HardwareSpec(Spec):
     """A machine of equal cards: what is there to deploy on."""
 
     name: Name
+    """Name of the machine."""
     title: str = ""
+    """One line for people."""
     sources: tuple[str, ...] = ()
     """Where the figures come from."""
     cards: Count
     """Cards in the whole machine."""
     card: Card
+    """The accelerator."""
     memory: Memory
+    """Memory beside each card."""
     server: Server
+    """The server that holds the cards."""
     levels: Annotated[tuple[Level, ...], Field(min_length=1)]
     """Fabric from the inside out; the last level joins all cards that may work together."""
     collectives: tuple[MeasuredCollective, ...] = ()
+    """Measured collectives, used in place of the formulas where they apply."""
 
     @model_validator(mode="after")
     def _nested(self) -> Self:

@@ -77,9 +77,13 @@ class GqaAttention(Spec):
     """Grouped-query attention: ``q_heads`` queries share ``kv_heads`` keys and values."""
 
     kind: Literal["gqa"] = "gqa"
+    """Grouped-query attention."""
     q_heads: Count
+    """Query heads."""
     kv_heads: Count
+    """Heads of keys and values; as many as query heads for plain multi-head attention."""
     head_dim: Count
+    """Width of one head."""
     qk_norm: bool = False
     """Whether queries and keys are normalised per head (one vector of ``head_dim`` each)."""
     qkv_bias: bool = False
@@ -98,15 +102,20 @@ class DenseFfn(Spec):
     """Gated feed-forward network: three matrices of ``hidden`` × ``intermediate``."""
 
     kind: Literal["dense"] = "dense"
+    """A dense network."""
     intermediate: Count
+    """Width between the projections."""
 
 
 class MoeFfn(Spec):
     """Mixture of experts: each token runs ``top_k`` of ``experts`` gated networks."""
 
     kind: Literal["moe"] = "moe"
+    """A mixture of experts."""
     experts: Count
+    """Routed experts in a layer."""
     top_k: Count
+    """Experts that each token runs."""
     intermediate: Count
     """Intermediate width of one expert."""
 
@@ -127,20 +136,26 @@ class LayerGroup(Spec):
     """``count`` consecutive layers of one kind."""
 
     count: Count
+    """Layers of this kind in a row."""
     attention: Attention
+    """Their attention."""
     ffn: Ffn
+    """Their feed-forward network."""
 
 
 class ModelSpec(Spec):
     """A model: its stack of layers, vocabulary, context limit and number formats."""
 
     name: Name
+    """Name of the model."""
     title: str = ""
+    """One line for people."""
     sources: tuple[str, ...] = ()
     """Where the figures come from."""
     hidden: Count
     """Width of the hidden vector."""
     vocab: Count
+    """Entries of the vocabulary."""
     tied_embeddings: bool = False
     """Whether the output projection is the token embedding."""
     max_context: TokensAtLeastOne
@@ -148,6 +163,7 @@ class ModelSpec(Spec):
     layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
     """The stack from input to output."""
     formats: Formats = Formats()
+    """Number formats by tensor class."""
     parameters: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
     """Published parameter count, for reading only: estimates count the shapes."""
 

@@ -61,7 +61,9 @@ class Objective(Spec):
     """What is minimised, and in which currency it is counted."""
 
     minimise: Literal["cost_per_on_time_session"] = "cost_per_on_time_session"
+    """What is minimised."""
     currency: Currency = "gpu_seconds"
+    """What a cost is counted in: card time, money or energy."""
     tie_within: FractionOrZero = 0.0
     """Plans that cost at most this share more than the best are shown as ties."""
 
@@ -70,35 +72,50 @@ class Limits(Spec):
     """What a deployment may take at most; everything in the machine where nothing is said."""
 
     cards: Count | None = None
+    """Most cards."""
     servers: Count | None = None
+    """Most servers that hold a card of the deployment."""
     power: Watts | None = None
+    """Most power of those servers."""
     money_per_hour: MoneyPerHour | None = None
+    """Most money per hour for the cards."""
 
 
 class PhaseEfficiency(Spec):
     """Share of the peak that is reached in one phase: of bandwidths, and of compute by operator."""
 
     memory: Fraction = 1.0
+    """Share of the memory bandwidth."""
     network: Fraction = 1.0
+    """Share of the link bandwidth."""
     attention_projection: Fraction = 1.0
+    """Share of the compute peak in the projections of attention."""
     attention: Fraction = 1.0
+    """Share of the compute peak in attention proper."""
     ffn: Fraction = 1.0
+    """Share of the compute peak in dense networks and routers."""
     experts: Fraction = 1.0
+    """Share of the compute peak in experts."""
     head: Fraction = 1.0
+    """Share of the compute peak in the output projection."""
 
 
 class Efficiency(Spec):
     """Share of the peak that is reached, by phase."""
 
     decode: PhaseEfficiency = PhaseEfficiency()
+    """Decode steps."""
     prefill: PhaseEfficiency = PhaseEfficiency()
+    """Prefill passes."""
 
 
 class OverheadBand(Spec):
     """Fixed time of a step for batches up to ``up_to`` sessions (no bound if not given)."""
 
     up_to: Count | None = None
+    """Largest batch of the band."""
     seconds: SecondsOrZero
+    """Fixed time of each step."""
 
 
 class Assumptions(Spec):
@@ -142,6 +159,7 @@ class Assumptions(Spec):
     overhead: Annotated[tuple[OverheadBand, ...], Field(min_length=1)] | SecondsOrZero = 0.0
     """Fixed time of every step: one value, or bands by batch."""
     efficiency: Efficiency = Efficiency()
+    """Share of the peaks that is reached."""
 
     @model_validator(mode="after")
     def _rising_bands(self) -> Self:
@@ -159,6 +177,7 @@ class Search(Spec):
     """How the space is explored, and where."""
 
     method: Literal["auto", "exhaustive"] = "auto"
+    """How the space is explored; ``auto`` takes every plan one by one."""
     executor: str = "local"
     """``local``, ``processes[:N]`` or ``ray[:ADDRESS]``."""
     seed: CountOrZero = 0
@@ -173,20 +192,29 @@ class Problem(Spec):
     """A complete question: which plan serves this load on this machine at least cost?"""
 
     name: str = ""
+    """Name of the study."""
     model: ModelSpec
+    """The model to deploy."""
     hardware: HardwareSpec
+    """The machine to deploy on."""
     engine: Annotated[Literal["none"], BeforeValidator(_no_engine)] = "none"
     """Serving engine whose overheads and rules apply; only ``none`` in this version."""
     workload: Workload
+    """The load to serve."""
     objective: Objective = Objective()
+    """What is minimised."""
     limits: Limits = Limits()
+    """What a deployment may take."""
     space: Space = Space()
+    """The values that each axis may take."""
     assumptions: Assumptions = Assumptions()
+    """Idealisations of the estimate."""
     uncertainty: Later = None
     """Distributions of figures, by their paths; not available in this version."""
     cost_model: str = "roofline"
     """Registered cost model, with options after a colon."""
     search: Search = Search()
+    """How the space is explored, and where."""
     fleet: Later = None
     """Pools of machines and demands on them; not available in this version."""
 

@@ -12,6 +12,7 @@ class SessionClass(Spec):
     """Sessions of one shape: what they hold, send, ask for, and by when."""
 
     name: Name
+    """Name of the class, used in paths."""
     sessions: Count | None = None
     """Sessions that arrive together; ``burst`` only."""
     share: Fraction | None = None
@@ -41,6 +42,7 @@ class Failure(Spec):
     card: CountOrZero
     """Position of the card, counted from 0 in order of placement."""
     at: SecondsOrZero
+    """Moment of the failure."""
     stall: SecondsOrZero
     """Time from the failure until the instance works again."""
 
@@ -49,9 +51,13 @@ class Workload(Spec):
     """The load: a burst of sessions at one moment, or sessions always waiting."""
 
     name: str = ""
+    """Name of the workload."""
     title: str = ""
+    """One line for people."""
     sources: tuple[str, ...] = ()
+    """Where the figures come from."""
     kind: Literal["burst", "steady"]
+    """All sessions at one moment, or sessions always waiting."""
     serving: Literal["one_at_a_time", "continuous_batching"] = "continuous_batching"
     """Whether an instance finishes a session before the next, or advances all together."""
     on_time_share: Fraction = 1.0
@@ -59,7 +65,9 @@ class Workload(Spec):
     concurrency: Count | None = None
     """``steady`` only: sessions in flight over the whole deployment; as many as fit otherwise."""
     classes: Annotated[tuple[SessionClass, ...], Field(min_length=1, max_length=64)]
+    """The classes of sessions."""
     failures: tuple[Failure, ...] = ()
+    """Failures, ``burst`` only."""
 
     @model_validator(mode="after")
     def _fits_kind(self) -> Self:

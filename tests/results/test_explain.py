@@ -1,0 +1,80 @@
+"""Explanations: terms sum to the whole, and a plan is found by what a user states of it."""
+
+import pytest
+
+import planner
+from planner.studies import rank
+from results.explain import compare, explain_plan, explain_space, parse_plan, time_shares
+from specs.errors import SpecError
+
+FOUR = "examples/qwen3-32b-128k-hgx-h100.yaml"
+STEADY = "examples/qwen3-235b-a22b-8k-hgx-h100.yaml"
+
+CASES = {
+    "one at a time": (FOUR, []),
+    "batched": (FOUR, ["workload.serving=continuous_batching"]),
+    "failure": (FOUR, ["workload.failures=[{card: 0, at: 20 ms, stall: 10 ms}]"]),
+    "prompts": (FOUR, ["workload.classes[0].prompt=64", "workload.classes[0].context=131000"]),
+    "steady": (STEADY, []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_shares_and_terms_sum_to_the_whole(case: str) -> None:
+    source, sets = CASES[case]
+    ranking = rank(source, sets)
+    best, other = ranking.detail(1), ranking.detail(len(ranking))
+    assert sum(time_shares(other).values()) == pytest.approx(1)
+    found = compare(other, best)
+    assert sum(t["difference"] for t in found["cost_terms"]) == pytest.approx(
+        found["cost"]["difference"], abs=1e-12
+    )
+    step = float(other.step().seconds[0] - best.step().seconds[0])
+    assert sum(t["difference"] for t in found["step_terms"]) == pytest.approx(step)
+
+
+def test_failure_and_prompt_have_terms_of_their_own() -> None:
+    for case, term in (("failure", "failure"), ("prompts", "prefill")):
+        ranking = rank(*CASES[case])
+        assert time_shares(ranking.detail(1))[term] > 0
+
+
+def test_batching_wins_by_reading_weights_once() -> None:
+    ranking = rank(*CASES["batched"])
+    assert ranking.detail(1).plan.tp[0] == 8
+    document = explain_plan(ranking, parse_plan("tp=2"))
+    assert document["against_best"]["cost_terms"][0]["term"] == "dense_weights"
+
+
+def test_plan_is_found_by_part_of_its_axes() -> None:
+    document = planner.explain(FOUR, "tp=8,replicas=1")
+    assert (document["verdict"], document["rank"], document["of"]) == ("ranked", 3, 3)
+    assert document["violations"] == []
+
+
+def test_excluded_plan_names_every_rule_it_breaks() -> None:
+    document = planner.explain(FOUR, "tp=1")
+    names = [v["constraint"] for v in document["violations"]]
+    assert names == ["memory", "deadline", "on_time"]
+    outside = planner.explain(FOUR, "tp=3")
+    assert {"query_heads", "space.tp"} <= {v["constraint"] for v in outside["violations"]}
+
+
+def test_funnel_is_that_of_the_ranking() -> None:
+    ranking = rank(FOUR)
+    assert explain_space(ranking)["funnel"] == ranking.document()["funnel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("tp", "expected AXIS=VALUE"),
+        ("tpp=2", "Did you mean 'tp'"),
+        ("tp=two", "expected a whole number"),
+        ("tp=0", "expected a whole number"),
+        ("allreduce=rings", "Did you mean 'ring'"),
+    ],
+)
+def test_a_wrong_plan_is_named(text: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        parse_plan(text)

@@ -46,13 +46,13 @@ def _ranking_table(document: Document) -> Table:
     unit = CURRENCY_UNIT[document["plans"][0]["outcome"]["currency"]]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
-    table.add_column("plan", overflow="fold", min_width=22)
+    table.add_column("plan", overflow="fold", min_width=20)
     table.add_column("cards", justify="right")
-    table.add_column(f"{unit}/on-time", justify="right")
+    table.add_column(f"{unit}/on-time", justify="right", no_wrap=True)
     for name in ("on time", "all done") if burst else ("tokens/s/card", "batch", "bound by"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for name in ("step", "waits for", "GB/card"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for item in document["plans"]:
         outcome, step, memory = item["outcome"], item["step"], item["memory"]
         if burst:
@@ -71,7 +71,7 @@ def _ranking_table(document: Document) -> Table:
             mark,
             plan_name(item["plan"]),
             str(outcome["cards"]),
-            f"{outcome['cost_per_on_time_session']:.6f}",
+            f"{outcome['cost_per_on_time_session']:#.6g}",
             *middle,
             quantity(step["seconds"], "s"),
             step["bound_by"],

@@ -147,14 +147,18 @@ class Ranking:
         if rank == 1:
             return self._lead()
         if self.tied[rank - 1]:
-            return "costs as much as the best"
+            return f"tied with the best among plans that {self._tie()}"
         more = self.costs[rank - 1] / self.costs[0] - 1
         return f"costs {more:.1%} more per on-time session than the best"
+
+    def _tie(self) -> str:
+        within = self.problem.objective.tie_within
+        return f"cost at most {within:.1%} more" if within else "cost the same"
 
     def _lead(self) -> str:
         """Say how far the best plan leads."""
         tied = int(self.tied.sum())
-        also = f", with {tied} more that cost as much" if tied else ""
+        also = f", with {tied} more that {self._tie()}" if tied else ""
         behind = self.costs[1:][~self.tied[1:]]
         if not behind.size:
             return f"cheapest of all feasible plans{also}"

@@ -159,7 +159,7 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
 """Problems in which leaves matter: every example, and examples with a few leaves changed."""
 
 AXIS_VALUES: dict[str, list[Any]] = {
-    **dict.fromkeys(AXES, [1, 2, 4, 8]),
+    **{axis: [1, 2, 4, 8] for axis in AXES},
     "sp": [False, True],
     "redundant_experts": [0, 8, 16],
     "allreduce": ["auto", "ring", "tree"],

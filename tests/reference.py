@@ -190,7 +190,10 @@ class Reference:
         return ranks if stride >= size else ceil(ranks * stride, size)
 
     def measured(self, operation: str, ranks: int, stride: int, size: float) -> float | None:
-        """Seconds from the table; nothing outside the sizes that were measured."""
+        """Seconds from the table; nothing outside the sizes that were measured.
+
+        No example has a table whose outside matters: the formula is then above the last row.
+        """
         span = self.servers(ranks, stride)
         rows = sorted(
             (row.bytes, row.seconds)

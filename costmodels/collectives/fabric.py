@@ -105,16 +105,25 @@ def servers_spanned(
 
 
 def _measured(
-    rows: list[MeasuredCollective], size: FloatArray, assumptions: Assumptions
+    rows: list[MeasuredCollective],
+    size: FloatArray,
+    formula: FloatArray,
+    assumptions: Assumptions,
 ) -> FloatArray:
-    """Read the table at ``size``; NaN where it does not reach."""
+    """Read the table at ``size``.
+
+    Outside its sizes the formula answers, but a larger message is never faster than the largest
+    one measured, nor a smaller one slower than the smallest.
+    """
     rows = sorted(rows, key=lambda row: row.bytes)
     sizes = np.array([row.bytes for row in rows])
     seconds = np.array([row.seconds for row in rows])
     if assumptions.collective_table == "interpolate":
-        return np.interp(size, sizes, seconds, left=np.nan, right=np.nan)
-    position = np.searchsorted(sizes, size)
-    return np.append(seconds, np.nan)[position]
+        read = np.interp(size, sizes, seconds)
+        read = np.where(size < sizes[0], np.minimum(formula, seconds[0]), read)
+    else:
+        read = seconds[np.minimum(np.searchsorted(sizes, size), len(rows) - 1)]
+    return np.where(size > sizes[-1], np.maximum(formula, seconds[-1]), read)
 
 
 def _from_table(
@@ -129,9 +138,8 @@ def _from_table(
         return seconds
     span = servers_spanned(problem.hardware, plans, exchange.ranks, exchange.stride)
     for (ranks, servers), rows in tables.items():
-        measured = _measured(rows, exchange.size, problem.assumptions)
-        known = (exchange.ranks == ranks) & (span == servers) & np.isfinite(measured)
-        seconds = np.where(known, measured, seconds)
+        measured = _measured(rows, exchange.size, seconds, problem.assumptions)
+        seconds = np.where((exchange.ranks == ranks) & (span == servers), measured, seconds)
     return seconds
 
 

@@ -370,16 +370,18 @@ TABLE = [
         ("next_size_up", 1000, 0.1),
         ("next_size_up", 1001, 0.5),
         ("next_size_up", 3000, 0.5),
-        ("next_size_up", 3001, None),
+        ("next_size_up", 3001, 0.5),
+        ("next_size_up", 1e12, None),
         ("interpolate", 999, None),
         ("interpolate", 1000, 0.1),
         ("interpolate", 1500, 0.2),
         ("interpolate", 3000, 0.5),
-        ("interpolate", 3001, None),
+        ("interpolate", 3001, 0.5),
+        ("interpolate", 1e12, None),
     ],
 )
 @pytest.mark.parametrize("rows", [TABLE, TABLE[::-1]], ids=["rising", "falling"])
-def test_a_table_is_read_by_its_rule_and_left_outside(
+def test_a_table_is_read_by_its_rule_and_bounds_the_formula_outside(
     rows: Any, rule: str, size: float, expected: float | None
 ) -> None:
     problem = problem_of(machine(8, 16, server=8, table=rows), collective_table=rule)

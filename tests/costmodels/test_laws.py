@@ -93,10 +93,6 @@ def test_memory_grows_with_the_sessions_held(drawn: Drawn, held: int) -> None:
         assert no_more(less.bytes, MODEL.memory(problem, plans, more).bytes)
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="outside its sizes a table gives way to the formula, which may be faster than its rows",
-)
 def test_a_step_grows_with_the_batch_under_a_measured_table() -> None:
     slow = {"operation": "allreduce", "ranks": 2, "span": 1, "bytes": 512, "seconds": 1e-3}
     problem = problem_of(cards=2, collectives=[slow])

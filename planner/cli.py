@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SpecError as error:
         _print_error(error, "--json" in words)
         raise SystemExit(BAD_INPUT) from None
-    except (KeyboardInterrupt, EOFError):
+    except (KeyboardInterrupt, typer.Abort):
         _note("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:

@@ -9,8 +9,9 @@ import numpy as np
 
 from constraints.funnel import Removed, estimated_funnel, structural_funnel
 from constraints.space import Space
+from costmodels.plans import WORDS
 from results.assumptions import assumptions, warnings
-from results.detail import Document, PlanDetail, number, violations
+from results.detail import Document, PlanDetail, violations
 from searches.exhaustive import Found
 from searches.objective import ties
 from searches.repair import Repair
@@ -231,8 +232,6 @@ class Ranking:
 
 
 def _readable(axis: str, column: "np.typing.NDArray[np.int64]") -> Any:
-    from costmodels.plans import WORDS
-
     if axis in WORDS:
         return np.array(WORDS[axis])[column]
     return column.astype(bool) if axis == "sp" else column
@@ -243,4 +242,4 @@ def versions() -> dict[str, str]:
     return {package: version(package) for package in _PACKAGES}
 
 
-__all__ = ["SCHEMA", "Conflict", "Ranking", "number", "versions"]
+__all__ = ["SCHEMA", "Conflict", "Ranking", "versions"]

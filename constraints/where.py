@@ -27,7 +27,7 @@ _GRAMMAR = "expected AXIS or a whole number, products with *, and one of == != <
 def _factors(text: str, path: str, rule: str) -> list[str | int]:
     factors: list[str | int] = []
     for word in (part.strip() for part in text.split("*")):
-        if word.isdigit():
+        if word.isascii() and word.isdigit():
             factors.append(int(word))
         elif word in AXES and word not in WORDS:
             factors.append(word)

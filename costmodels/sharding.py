@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import Format, GqaAttention, LayerGroup, ModelSpec, MoeFfn
+from specs.model import GqaAttention, LayerGroup, ModelSpec, MoeFfn, StoredFormat
 from specs.problem import Assumptions
 
 
@@ -34,7 +34,7 @@ def stage_layers(layer_counts: tuple[int, ...], stages: int) -> IntArray:
 
 
 def matrix_bytes(
-    number_format: Format,
+    number_format: StoredFormat,
     rows: FloatArray | IntArray | int,
     columns: FloatArray | IntArray | int,
 ) -> FloatArray:
@@ -102,7 +102,7 @@ def _projections(
     return numbers.astype(np.float64), size
 
 
-def ffn_bytes(number_format: Format, hidden: int, width: IntArray | FloatArray) -> FloatArray:
+def ffn_bytes(number_format: StoredFormat, hidden: int, width: IntArray | FloatArray) -> FloatArray:
     """Bytes of a gated network of three matrices, ``width`` wide in the middle."""
     up_and_gate = 2 * matrix_bytes(number_format, hidden, width)
     return up_and_gate + matrix_bytes(number_format, width, hidden)
@@ -173,6 +173,5 @@ def kv_bytes_per_token(model: ModelSpec, attention: GqaAttention, plans: PlanTab
 
     A rank holds only its ``history_share`` of the tokens.
     """
-    number_bytes = model.formats.kv.bytes_per_number
-    numbers = 2.0 * kv_heads(attention, plans) * attention.head_dim
-    return np.asarray(numbers * number_bytes, dtype=np.float64)
+    head = model.formats.kv.bytes_per_head(attention.head_dim)
+    return np.asarray(2.0 * kv_heads(attention, plans) * head, dtype=np.float64)

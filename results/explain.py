@@ -16,6 +16,8 @@ from specs.space import AXES
 
 SCHEMA = "planner/explanation/1"
 
+_MOST_DIGITS = 9
+
 
 def parse_plan(text: str) -> dict[str, int]:
     """Return the axes stated in ``tp=8,replicas=1`` as column numbers.
@@ -44,7 +46,11 @@ def _value(axis: str, value: str) -> int:
         )
     if axis == "sp" and value in {"true", "false"}:
         return int(value == "true")
-    if not value.isdigit() or int(value) < min(NEUTRAL[axis], 1) or int(value) > 10**9:
+    if (
+        not (value.isascii() and value.isdigit())
+        or int(value) < min(NEUTRAL[axis], 1)
+        or int(value) > 10**9
+    ):
         raise SpecError.single(f"plan.{axis}", value, "expected a whole number, at least 1")
     return int(value)
 

@@ -115,7 +115,7 @@ def executor(name: str) -> Executor:
         return LocalExecutor()
     if kind == "processes":
         workers = detail or str(os.cpu_count() or 1)
-        if not workers.isdigit() or int(workers) < 1:
+        if not (workers.isascii() and workers.isdigit()) or int(workers) < 1:
             raise SpecError.single(
                 "search.executor", name, "expected processes:N with N at least 1"
             )

@@ -14,19 +14,27 @@ BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4, "int4
 Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 
 
-class Format(Spec):
-    """How the numbers of one tensor class are stored and multiplied."""
+class PlainFormat(Spec):
+    """How the numbers of a tensor without scales are stored."""
 
     dtype: Dtype = "bf16"
     """Format of the stored numbers."""
+
+    @property
+    def bytes_per_number(self) -> float:
+        """Bytes of one stored number, without scales."""
+        return BITS[self.dtype] / 8
+
+
+class StoredFormat(PlainFormat):
+    """How a matrix is stored, with the scales of a quantised one."""
+
     block: tuple[Count, Count] | None = None
     """Rows and columns that share one scale; a card must hold whole blocks."""
     group: Count | None = None
     """Numbers along the input dimension that share one scale; rounded up in each shard."""
     scale: Dtype = "fp32"
     """Format of the scales, where ``block`` or ``group`` is given."""
-    compute: Dtype | None = None
-    """Format that the matrix units multiply in; the stored one if not given."""
 
     @model_validator(mode="after")
     def _one_scaling(self) -> Self:
@@ -35,19 +43,32 @@ class Format(Spec):
         return self
 
     @property
-    def bytes_per_number(self) -> float:
-        """Bytes of one stored number, without scales."""
-        return BITS[self.dtype] / 8
-
-    @property
     def scale_bytes(self) -> float:
         """Bytes of one scale."""
         return BITS[self.scale] / 8
 
-    @property
-    def compute_dtype(self) -> Dtype:
-        """Format in which the matrix units multiply."""
-        return self.compute or self.dtype
+
+class Format(StoredFormat):
+    """How a matrix is stored and multiplied."""
+
+    compute: Dtype | None = None
+    """Format that the matrix units multiply in; the stored one if not given."""
+
+
+class KvFormat(PlainFormat):
+    """How keys and values are kept and multiplied."""
+
+    group: Count | None = None
+    """Numbers of one head that share one scale."""
+    scale: Dtype = "fp32"
+    """Format of the scales, where ``group`` is given."""
+    compute: Dtype | None = None
+    """Format that attention multiplies in; that of the activations if not given."""
+
+    def bytes_per_head(self, head_dim: int) -> float:
+        """Bytes of one token's key, or value, in one head."""
+        scales = -(-head_dim // self.group) * BITS[self.scale] / 8 if self.group else 0.0
+        return head_dim * self.bytes_per_number + scales
 
 
 class Formats(Spec):
@@ -61,16 +82,23 @@ class Formats(Spec):
     """Routed experts."""
     router: Format = Format()
     """Routing matrices."""
-    norms: Format = Format()
-    """Normalisation weights and biases."""
     head: Format = Format()
     """Output projection to the vocabulary."""
-    embedding: Format = Format()
+    embedding: StoredFormat = StoredFormat()
     """Token embedding."""
-    kv: Format = Format()
+    norms: PlainFormat = PlainFormat()
+    """Normalisation weights and biases."""
+    kv: KvFormat = KvFormat()
     """Keys and values of the context."""
-    activations: Format = Format()
+    activations: PlainFormat = PlainFormat()
     """Hidden vectors between operators, and what collectives carry unless said otherwise."""
+
+    def compute_dtype(self, tensor: str) -> Dtype:
+        """Format in which the matrix units multiply ``tensor``, a field with ``compute``."""
+        number_format: Format | KvFormat = getattr(self, tensor)
+        if number_format.compute:
+            return number_format.compute
+        return self.activations.dtype if tensor == "kv" else number_format.dtype
 
 
 class GqaAttention(Spec):

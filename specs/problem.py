@@ -262,8 +262,8 @@ class Problem(Spec):
                 f"none; set it, e.g. 10.2 kW"
             )
         for group in self.model.layers:
-            kind = "experts" if group.ffn.kind == "moe" else "ffn"
-            for tensor in ("attention", kind, "head"):
+            network = ("experts", "router") if group.ffn.kind == "moe" else ("ffn",)
+            for tensor in ("attention", "kv", *network, "head"):
                 self.compute_peak(tensor)
 
     @property
@@ -276,7 +276,7 @@ class Problem(Spec):
 
         Raises ``ValueError`` naming the figure if the card states no rate for that format.
         """
-        own: Dtype = getattr(self.model.formats, tensor).compute_dtype
+        own = self.model.formats.compute_dtype(tensor)
         dtype: Dtype = "bf16" if self.assumptions.matmul_dtype == "bf16" else own
         if dtype not in self.hardware.card.peak:
             raise ValueError(

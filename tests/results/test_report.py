@@ -1,4 +1,4 @@
-"""The report: complete files, pictures of traces that the bundle knows, and nothing from outside."""
+"""The report: complete files, pictures that the bundle draws, and nothing from outside."""
 
 import json
 import re

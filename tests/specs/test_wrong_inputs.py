@@ -98,7 +98,7 @@ SETS = [
      "model.layers[0].ffn", "top_k must not exceed experts, got 8 of 4 experts"),
     ("model.layers[0].attention.kv_heads=7", "model.layers[0].attention", "multiple of kv_heads"),
     ("model.formats.kv.dtype=fp9", "model.formats.kv.dtype", "Did you mean 'fp8'?"),
-    ("model.formats.kv.block=[128]", "model.formats.kv.block[1]", "missing"),
+    ("model.formats.attention.block=[128]", "model.formats.attention.block[1]", "missing"),
     ("model.formats.ffn.dtype=fp4", "hardware.card.peak.fp4", "needed for the ffn of qwen3-32b"),
     ("workload.classes.contniue.deadline=1 s", "workload.classes.contniue", "'continue'?"),
     ("workload.classes[4].sessions=1", "workload.classes[4]", "workload.classes has 1"),

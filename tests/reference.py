@@ -218,7 +218,7 @@ class Reference:
             ring = 2 * (ranks - 1) * alpha + 2 * (ranks - 1) * size / (ranks * beta)
             tree = 2 * math.ceil(math.log2(ranks)) * (alpha + size / beta)
             return {"ring": ring, "tree": tree, "auto": min(ring, tree)}[self.plan.allreduce]
-        if operation == "all_gather":
+        if operation in ("all_gather", "reduce_scatter"):
             return (ranks - 1) * (alpha + size / (ranks * beta))
         assert operation == "all_to_all"
         return alpha + size / beta
@@ -283,6 +283,11 @@ class Reference:
         remote = rows * plan.expert_tp / plan.tp * ffn.top_k * (plan.ep - 1) / plan.ep
         sent = remote * model.hidden * self.two
         seconds += 2 * self.collective("all_to_all", plan.ep, plan.expert_tp, sent)
+        # Shards that are one expert group together see each other's tokens, and split the sums.
+        shards = max(plan.expert_tp // plan.tp, 1)
+        all_rows = self.sum_bytes(shards * rows)
+        seconds += self.collective("all_gather", shards, plan.tp, all_rows)
+        seconds += self.collective("reduce_scatter", shards, plan.tp, all_rows)
         lanes = plan.tp // inner_ranks
         return seconds + self.collective("all_gather", lanes, inner_ranks, self.sum_bytes(rows))
 

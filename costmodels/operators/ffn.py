@@ -110,7 +110,12 @@ def _token_lanes(plans: PlanTable, pass_: Pass) -> IntArray:
 
 
 def _dispatch(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> list[Exchange]:
-    """Send tokens to their experts and outputs back; then share them between the lanes."""
+    """Send tokens to their experts and outputs back; then share them between the lanes.
+
+    Where an expert group is wider than the lanes of one batch shard, several shards make up the
+    group: they gather each other's tokens before and scatter the sums after. Between groups a card
+    exchanges with its counterparts, which hold the same part of other experts.
+    """
     model, assumptions = problem.model, problem.assumptions
     rows = pass_.rank_tokens(plans.cp)
     groups = np.where(plans.attention_dp > 1, plans.ep, 1)
@@ -126,7 +131,11 @@ def _dispatch(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> l
     inner = np.minimum(plans.expert_tp, lanes)
     sharing = np.where(plans.attention_dp > 1, lanes // inner, 1)
     gathered = rows * _vector_bytes(model, None)
+    together = np.where(plans.attention_dp > 1, np.maximum(plans.expert_tp // lanes, 1), 1)
+    sums = sum_bytes(problem, together * rows)
     return [
+        Exchange("all_gather", "all_gather", together, lanes, together * gathered),
+        Exchange("reduce_scatter", "reduce_scatter", together, lanes, sums),
         Exchange("dispatch", "all_to_all", groups, plans.expert_tp, copies * out),
         Exchange("combine", "all_to_all", groups, plans.expert_tp, copies * back),
         Exchange("all_gather", "all_gather", sharing, inner, gathered),

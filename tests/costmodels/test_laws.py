@@ -9,6 +9,7 @@ from costmodels.memory import largest_true
 from costmodels.plans import PlanTable
 from costmodels.sessions.steps import Held, decode_span
 from searches.evaluate import evaluate
+from specs.load import load_problem
 from tests.costmodels.support import (
     EXACT,
     FASTER,
@@ -222,3 +223,22 @@ def test_cost_falls_with_the_price(drawn: Drawn, factor: float) -> None:
     after = outcomes(scaled(in_money, "hardware.card.price", factor), plans)
     assert after.cost == pytest.approx(before.cost * factor, rel=EXACT)
     assert after.money == pytest.approx(before.gpu_seconds * factor * 0.001, rel=EXACT)
+
+
+# Experts
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4])
+@pytest.mark.parametrize("expert_tp", [1, 2, 4, 8])
+def test_experts_spread_over_cards_always_cost_an_exchange(tp: int, expert_tp: int) -> None:
+    """A token's experts lie on cards that do not hold the token, however they are cut."""
+    problem = load_problem("examples/qwen3-235b-a22b-8k-hgx-h100.yaml")
+    plans = PlanTable.from_columns(
+        {"tp": tp, "attention_dp": 8 // tp, "expert_tp": expert_tp, "ep": [8 // expert_tp]}
+    )
+    estimate = decode(problem, plans, 8 // tp, 1000)
+    layers, vector = problem.model.layer_count, problem.model.hidden * 2
+    attention = 2 * (tp - 1) / tp * vector
+    experts = float(estimate.work["bytes_sent"][0]) / layers - attention
+    # One token a shard: each card needs what the others hold, and gives back sums.
+    assert experts >= 2 * (8 // tp - 1) / (8 // tp) * vector * 0.99

@@ -54,7 +54,7 @@ def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
 
 
 def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
-    """As many instances as all limits allow: on cards, servers, power and money; at least one."""
+    """As many instances as all limits allow, and no more than are of use; at least one."""
     limits, hardware = problem.limits, problem.hardware
     cards = problem.card_limit
     servers = [limits.servers] if limits.servers is not None else []
@@ -66,6 +66,11 @@ def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
     if limits.money_per_hour is not None and hardware.card.price:
         affordable = limits.money_per_hour // (hardware.card.price * 3600 * plans.cards)
         held = np.minimum(held, affordable.astype(np.int64))
+    if problem.assumptions.billing == "used":
+        # An instance that no session reaches would only be paid for.
+        workload = problem.workload
+        sessions = workload.session_count or workload.concurrency
+        held = np.minimum(held, sessions) if sessions else held
     return np.maximum(held, 1)
 
 

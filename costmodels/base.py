@@ -38,8 +38,8 @@ class StepEstimate:
     ``components``: seconds by component; a component with no plan above 0 may be left out.
     ``follows``: seconds after which another such pass may follow; the whole pass without a
     pipeline, its slowest stage with one.
-    ``work``: what the busiest card does, by name with its unit: ``flops``, ``bytes_read``,
-    ``bytes_sent`` and counts such as ``active_experts``.
+    ``work``: what one card does, the busiest of each pipeline stage, added over the stages:
+    ``flops``, ``bytes_read``, ``bytes_sent`` and counts such as ``active_experts``.
     """
 
     components: Mapping[str, FloatArray]
@@ -105,11 +105,17 @@ class CostModel(Protocol):
         ...
 
     def prefill(
-        self, problem: Problem, plans: PlanTable, tokens: FloatArray, prefix: FloatArray
+        self,
+        problem: Problem,
+        plans: PlanTable,
+        sequences: IntArray,
+        tokens: FloatArray,
+        prefix: FloatArray,
     ) -> StepEstimate:
-        """Time to take in ``tokens`` new tokens of one session on every attention shard.
+        """Time of one pass that takes in ``tokens`` new tokens of each of ``sequences`` sessions.
 
-        ``prefix``: tokens that the session already holds.
+        The sessions are dealt to the attention shards of one instance. ``prefix``: tokens that
+        each session already holds.
         """
         ...
 

@@ -115,12 +115,22 @@ class RooflineModel:
         return _forward(problem, plans, pass_, parts, batch)
 
     def prefill(
-        self, problem: Problem, plans: PlanTable, tokens: FloatArray, prefix: FloatArray
+        self,
+        problem: Problem,
+        plans: PlanTable,
+        sequences: IntArray,
+        tokens: FloatArray,
+        prefix: FloatArray,
     ) -> StepEstimate:
-        """Time to take in ``tokens`` tokens of one session on every attention shard."""
-        one = np.ones_like(plans.tp)
-        pass_ = Pass("prefill", one, plans.attention_dp, tokens, prefix)
-        return _forward(problem, plans, pass_, one, plans.attention_dp)
+        """Time of one pass that takes in ``tokens`` tokens of each of ``sequences`` sessions."""
+        pass_ = Pass(
+            "prefill",
+            rank_sequences=-(-sequences // plans.attention_dp),
+            instance_sequences=sequences,
+            new_tokens=tokens,
+            held_tokens=prefix,
+        )
+        return _forward(problem, plans, pass_, np.ones_like(plans.tp), sequences)
 
 
 def _forward(
@@ -250,18 +260,20 @@ def _pipeline(
     per_layer = np.array([layer.totals() for layer in layers])
     first, last = (edge.totals() for edge in edges)
     counts = tuple(group.count for group in problem.model.layers)
-    slowest = np.empty(len(plans))
+    slowest, through = np.empty(len(plans)), np.empty(len(plans))
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
         held = sharding.stage_layers(counts, int(stages))
         stage = np.einsum("sg,gkp->skp", held, per_layer[:, :, rows])
         stage[0] += first[:, rows]
         stage[-1] += last[:, rows]
-        slowest[rows] = _overlapped(stage, problem.assumptions.overlap).max(axis=0)
+        seconds = _overlapped(stage, problem.assumptions.overlap)
+        slowest[rows], through[rows] = seconds.max(axis=0), seconds.sum(axis=0)
+    # One stage is the whole pass; the reads of one stage do not hide the computing of another.
     passing = np.sum(list(components.values()), axis=0)
-    # One stage is the whole pass, whatever the overlap rule makes of its parts.
+    through = np.where(plans.pp > 1, through + sends, passing)
     slowest = np.where(plans.pp > 1, slowest + slowest_send, passing)
-    components["pipeline_wait"] = cycle(passing, slowest, parts) - passing
+    components["pipeline_wait"] = cycle(through, slowest, parts) - passing
     return slowest
 
 

@@ -62,8 +62,8 @@ class Space(Spec):
     redundant_experts: Counts | None = None
     """Extra copies of experts. Default: the fewest that make the split over EP even."""
     replicas: Degrees | None = None
-    """Equal instances (data parallel). Default: as many as the cards hold; ``open``: every count
-    up to that."""
+    """Equal instances (data parallel). Default: as many as the limits allow, and, where only used
+    cards are billed, no more than there are sessions; ``open``: every count up to the cards."""
     batch: Degrees | None = None
     """Sessions that one instance decodes together. Default: all it is given (``burst``), or the
     cheapest within memory and limits (``steady``)."""

@@ -90,7 +90,9 @@ def exchanges(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
         ]
     if (plans.cp > 1).any():
         if pass_.phase == "decode":
-            found.append(Exchange("allreduce", "allreduce", plans.cp, plans.tp, partial))
+            # After the merge over kv_split each rank goes on with its own heads.
+            merged = partial / plans.kv_split
+            found.append(Exchange("allreduce", "allreduce", plans.cp, plans.tp, merged))
         else:
             found.append(_gather_context(problem.model, attention, plans, pass_))
     return found

@@ -50,7 +50,7 @@ class _Server:
     problem: Problem
     plans: PlanTable
     spans: dict[tuple[tuple[int, ...], int], FloatArray] = field(default_factory=dict)
-    prefills: dict[tuple[int, int], StepEstimate] = field(default_factory=dict)
+    passes: dict[tuple[int, int, bytes], StepEstimate] = field(default_factory=dict)
 
     def steps(self, held: tuple[int, ...], steps: int) -> FloatArray:
         """Seconds of ``steps`` steps of a batch whose sessions hold ``held`` tokens each."""
@@ -62,17 +62,26 @@ class _Server:
         return self.spans[key]
 
     def prefill(self, prompt: int, prefix: int, sessions: int) -> FloatArray:
-        """Seconds to take in the prompts of ``sessions`` equal sessions, one per shard a pass.
+        """Seconds to take in the prompts of ``sessions`` equal sessions.
 
-        Prompts do not wait for each other's tokens, so passes follow each other through a pipeline.
+        A pass takes one prompt on every attention shard, the last pass what is left. Prompts do
+        not wait for each other's tokens, so passes follow each other through a pipeline.
         """
-        key = (prompt, prefix)
-        if key not in self.prefills:
-            tokens, held = (np.full(len(self.plans), float(n)) for n in key)
-            self.prefills[key] = self.model.prefill(self.problem, self.plans, tokens, held)
-        estimate = self.prefills[key]
-        passes = -(-sessions // self.plans.attention_dp)
-        return makespan(estimate.seconds, estimate.follows, passes)
+        shards = self.plans.attention_dp
+        full, rest = sessions // shards, sessions % shards
+        first = self._pass(prompt, prefix, np.minimum(shards, sessions))
+        seconds = makespan(first.seconds, first.follows, np.maximum(full, 1))
+        if (rest * full > 0).any():
+            last = self._pass(prompt, prefix, np.maximum(rest, 1))
+            seconds = seconds + np.where(rest * full > 0, last.follows, 0.0)
+        return seconds
+
+    def _pass(self, prompt: int, prefix: int, sequences: IntArray) -> StepEstimate:
+        key = (prompt, prefix, sequences.tobytes())
+        if key not in self.passes:
+            tokens, held = (np.full(len(self.plans), float(n)) for n in (prompt, prefix))
+            self.passes[key] = self.model.prefill(self.problem, self.plans, sequences, tokens, held)
+        return self.passes[key]
 
 
 def session_classes(problem: Problem) -> tuple[int, ...]:

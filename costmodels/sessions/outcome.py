@@ -11,7 +11,7 @@ from costmodels.collectives.fabric import servers_used
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from specs.problem import Problem
 
-BOUNDS = ("none", "memory", "tpot", "ttft", "deadline", "concurrency", "sessions", "batch")
+BOUNDS = ("none", "memory", "tpot", "ttft", "deadline", "concurrency", "sessions", "batch", "cost")
 """What keeps the batch from growing; a column holds positions in this tuple."""
 
 

@@ -1,8 +1,9 @@
 """Sessions always waiting: the batch that costs least within memory and limits, in closed form.
 
 A step is taken at the mean context of the sessions in flight. Prompts are taken in between steps
-on the same cards, which stretches the time per token:
-``tpot = step + batch · prefill / generate``. A session then lasts ``ttft + generate · tpot``.
+on the same cards, which stretches the time per token: while a session generates its tokens, every
+session of the batch is replaced once, so ``tpot = step + batch · prefill / generate``. A session
+then lasts ``generate · tpot``, its own prompt included, which is Little's law.
 """
 
 from collections.abc import Iterator
@@ -71,15 +72,35 @@ class SteadyLoad:
     def __init__(self, model: CostModel, problem: Problem, plans: PlanTable) -> None:
         self.model, self.problem, self.plans = model, problem, plans
         self.mix = Mix(problem)
-        self._prefill = np.array([self._prefill_seconds(c) for c in range(len(self.mix.generate))])
+        self._full = self._prompts(plans.attention_dp)
 
-    def _prefill_seconds(self, index: int) -> FloatArray:
-        shape = self.problem.workload.classes[index]
-        if not shape.prompt:
-            return np.zeros(len(self.plans))
-        tokens = np.full(len(self.plans), float(shape.prompt))
-        prefix = np.full(len(self.plans), float(shape.context))
-        return self.model.prefill(self.problem, self.plans, tokens, prefix).seconds
+    def _prompts(self, sequences: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds of a pass with ``sequences`` prompts of a class, and until the next may follow.
+
+        Both have shape ``(classes, plans)``; a class without prompts takes none.
+        """
+        passing = np.zeros((len(self.mix.generate), len(self.plans)))
+        follows = np.zeros_like(passing)
+        for index, shape in enumerate(self.problem.workload.classes):
+            if shape.prompt:
+                tokens = np.full(len(self.plans), float(shape.prompt))
+                prefix = np.full(len(self.plans), float(shape.context))
+                found = self.model.prefill(self.problem, self.plans, sequences, tokens, prefix)
+                passing[index], follows[index] = found.seconds, found.follows
+        return passing, follows
+
+    def prompts(self, batch: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Prefill of each class, and how long all prompts of a batch occupy the instance.
+
+        A pass takes a prompt on every attention shard that has a session. Passes follow each
+        other through a pipeline, but a lone prompt still passes all of its stages.
+        """
+        shards = self.plans.attention_dp
+        some = np.minimum(np.maximum(batch, 1), shards)
+        passing, follows = self._full if (some == shards).all() else self._prompts(some)
+        passes = -(-batch // shards)
+        mean_pass, mean_follow = self.mix.arriving @ passing, self.mix.arriving @ follows
+        return passing, np.maximum(passes * mean_follow, np.minimum(passes, 1) * mean_pass)
 
     def fits(self, batch: IntArray) -> BoolArray:
         """Whether the KV of ``batch`` sessions at their peak fits beside the rest."""
@@ -90,12 +111,25 @@ class SteadyLoad:
         """Time per token, to the first token and to the end of a session, at ``batch``."""
         context = np.full(len(self.plans), self.mix.context)
         step = self.model.decode(self.problem, self.plans, np.maximum(batch, 1), context).seconds
-        # One pass takes in a prompt on every attention shard.
-        own = self.mix.arriving @ self._prefill / self.plans.attention_dp
-        tpot = step + batch * own / float(self.mix.arriving @ self.mix.generate)
+        passing, occupied = self.prompts(batch)
+        generate = float(self.mix.arriving @ self.mix.generate)
+        tpot = step + occupied / generate
         # A new session waits for the step in flight, then for its own prompt.
-        ttft = step + self._prefill
-        return Pace(tpot, ttft, ttft + tpot * (self.mix.generate[:, None] - 1))
+        ttft = step + passing
+        # Classes share the interruptions by their tokens, but each waits for its own prompt.
+        own = passing - np.outer(self.mix.generate / generate, self.mix.arriving @ passing)
+        return Pace(tpot, ttft, tpot * self.mix.generate[:, None] + own)
+
+    def alone(self) -> Pace:
+        """Times of a session that has an instance to itself: no estimate in company is shorter."""
+        one = np.ones_like(self.plans.tp)
+        context = np.full(len(self.plans), self.mix.context)
+        step = self.model.decode(self.problem, self.plans, one, context).seconds
+        passing, _ = self._prompts(one)
+        prompted = np.array([float(c.prompt > 0) for c in self.problem.workload.classes])
+        # The prefill makes the first token.
+        steps = (self.mix.generate - prompted)[:, None] * step
+        return Pace(step, np.where(prompted[:, None] > 0, passing, step), passing + steps)
 
     def slack(self, pace: Pace) -> dict[str, FloatArray]:
         """Margin to each kind of limit, shape ``(classes, plans)``; inf where there is none."""
@@ -153,7 +187,7 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
     in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), in_memory)
     fixed = fixed_batch(problem, plans)
     batch = np.where(fixed, upper, _cheapest(load, in_time))
-    return _at(load, batch, _binding(load, in_time, in_memory, upper))
+    return _at(load, batch, _binding(load, batch, in_time, in_memory, upper))
 
 
 def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
@@ -203,17 +237,27 @@ def _rate(load: SteadyLoad, batch: IntArray) -> FloatArray:
     return rate
 
 
-def _binding(load: SteadyLoad, in_time: IntArray, in_memory: IntArray, upper: IntArray) -> IntArray:
-    """What stops the batch from growing by one."""
-    slack = load.slack(load.pace(in_time + 1))
-    names = list(slack)
-    tightest = np.argmin([slack[name].min(axis=0) for name in names], axis=0)
-    limit = np.array([BOUNDS.index(name) for name in names])[tightest]
+def _binding(
+    load: SteadyLoad, batch: IntArray, in_time: IntArray, in_memory: IntArray, upper: IntArray
+) -> IntArray:
+    """What stops the batch from growing by one.
+
+    At the largest batch that is the limit it would break, memory, or what was given. Below it, it
+    is the limit that some class would miss, or else that a larger batch costs more.
+    """
+    more = load.slack(load.pace(batch + 1))
+    names = list(more)
+    kept = load.on_time(batch)
+    lost = np.array([np.where(kept, more[name], np.inf).min(axis=0) for name in names])
+    limit = np.array([BOUNDS.index(name) for name in names])[np.argmin(lost, axis=0)]
+    breaks = lost.min(axis=0) < 0
+    below = np.where(breaks, limit, BOUNDS.index("cost"))
     given = "concurrency" if load.problem.workload.concurrency is not None else "batch"
     at_top = np.where(in_memory < upper, BOUNDS.index("memory"), BOUNDS.index(given))
     unbounded = (in_memory == upper) & ~fixed_batch(load.problem, load.plans)
     at_top = np.where(unbounded, BOUNDS.index("none"), at_top)
-    return np.where(in_time < in_memory, limit, at_top)
+    at_top = np.where(in_time < in_memory, limit, at_top)
+    return np.where(batch < in_time, below, at_top)
 
 
 def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
@@ -258,5 +302,5 @@ def least_held(problem: Problem, plans: PlanTable) -> FloatArray:
 def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:
     """Margin that enough sessions would have if each had an instance to itself."""
     load = SteadyLoad(model, problem, plans)
-    least = load.least_slack(load.pace(np.ones_like(plans.tp)))
+    least = load.least_slack(load.alone())
     return margin_of_share(least, load.mix.arriving, _required(problem))

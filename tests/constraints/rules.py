@@ -45,6 +45,9 @@ def derived(problem: Problem, plan: Plan) -> Plan:
         counts = range(len(room), 1, -1)
         kept = (r for r in counts if not _limits(problem, {**plan, "replicas": r}))
         plan["replicas"] = next(kept, 1)
+        sessions = problem.workload.session_count or problem.workload.concurrency
+        if problem.assumptions.billing == "used" and sessions:
+            plan["replicas"] = min(plan["replicas"], sessions)
     return plan
 
 

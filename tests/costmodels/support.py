@@ -3,7 +3,7 @@
 import numpy as np
 
 from costmodels.base import StepEstimate
-from costmodels.plans import FloatArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.roofline import RooflineModel
 from costmodels.sessions import WORKLOADS, Outcomes
 from specs import paths
@@ -33,9 +33,16 @@ def decode(problem: Problem, plans: PlanTable, batch: int, context: float) -> St
     return MODEL.decode(problem, plans, np.full(size, batch), np.full(size, float(context)))
 
 
-def prefill(problem: Problem, plans: PlanTable, tokens: float, prefix: float) -> StepEstimate:
+def prefill(
+    problem: Problem,
+    plans: PlanTable,
+    tokens: float,
+    prefix: float,
+    sequences: IntArray | int = 1,
+) -> StepEstimate:
     size = len(plans)
-    return MODEL.prefill(problem, plans, np.full(size, float(tokens)), np.full(size, float(prefix)))
+    tokens_of, prefix_of = np.full(size, float(tokens)), np.full(size, float(prefix))
+    return MODEL.prefill(problem, plans, sequences + np.zeros_like(plans.tp), tokens_of, prefix_of)
 
 
 def outcomes(problem: Problem, plans: PlanTable) -> Outcomes:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from costmodels.base import CostModel
+from costmodels.base import CostModel, StepEstimate
 from costmodels.plans import PlanTable
 from specs.problem import Problem
 from specs.workload import Failure, SessionClass
@@ -109,6 +109,15 @@ class Instance:
         )
         return float(estimate.seconds[0])
 
+    def _prompt_pass(self, prompt: int, prefix: int, number: int) -> StepEstimate:
+        return self.model.prefill(
+            self.problem,
+            self.plan,
+            np.array([number]),
+            np.array([float(prompt)]),
+            np.array([float(prefix)]),
+        )
+
     def _prefill_seconds(self, sessions: list[Session]) -> float:
         """Sessions with equal prompts fill the attention shards together, one a shard."""
         kinds: dict[tuple[int, int], int] = {}
@@ -117,11 +126,11 @@ class Instance:
             kinds[kind] = kinds.get(kind, 0) + 1
         total = 0.0
         for (prompt, prefix), count in kinds.items():
-            estimate = self.model.prefill(
-                self.problem, self.plan, np.array([float(prompt)]), np.array([float(prefix)])
-            )
-            passes = -(-count // int(self.plan.attention_dp[0]))
-            total += float(estimate.seconds[0]) + (passes - 1) * float(estimate.follows[0])
+            # A pass for each round of shards, the last with what is left.
+            shards = int(self.plan.attention_dp[0])
+            rounds = [min(shards, count - start) for start in range(0, count, shards)]
+            passes = [self._prompt_pass(prompt, prefix, number) for number in rounds]
+            total += float(passes[0].seconds[0]) + sum(float(p.follows[0]) for p in passes[1:])
         return total
 
 

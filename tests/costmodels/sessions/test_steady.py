@@ -44,16 +44,23 @@ def steady_rows(problem: Problem, plan: PlanTable, most: int) -> dict[str, Float
     )
     step = MODEL.decode(problem, plans, number, np.full(most, float(context))).seconds
     zero = np.zeros(most)
-    prompts = [
-        prefill(problem, plans, c.prompt, c.context).seconds if c.prompt else zero
+    shards = plans.attention_dp
+    passes = [
+        prefill(problem, plans, c.prompt, c.context, np.minimum(number, shards))
+        if c.prompt
+        else None
         for c in load.classes
     ]
-    shards = plans.attention_dp
-    tpot = step + number * (share @ np.array(prompts)) / shards / (share @ generate)
+    prompts = [p.seconds if p else zero for p in passes]
+    mean = share @ np.array(prompts)
+    follows = share @ np.array([p.follows if p else zero for p in passes])
+    # While a session generates, each session of the batch is replaced once.
+    occupied = np.maximum(-(-number // shards) * follows, mean)
+    tpot = step + occupied / (share @ generate)
     on_time = np.zeros(most)
     for part, shape, own in zip(share, load.classes, prompts, strict=True):
         ttft = step + own
-        end = ttft + (shape.generate - 1) * tpot
+        end = shape.generate * tpot + own - shape.generate / (share @ generate) * mean
         meets = np.ones(most, dtype=bool)
         for limit, time in ((shape.ttft, ttft), (shape.tpot, tpot), (shape.deadline, end)):
             if limit is not None:
@@ -172,3 +179,51 @@ def test_the_last_batch_that_keeps_every_class_on_time_is_tried() -> None:
     load = {"kind": "steady", "classes": sessions, "on_time_share": 0.5}
     problem = problem_of(cards=2, workload=load)
     chosen_is_cheapest(problem, PlanTable.from_columns({"tp": [2]}))
+
+
+PROMPTS = [{"name": "read", "prompt": 3000, "context": 100, "generate": 60}]
+
+
+@pytest.mark.parametrize("axes", [{"tp": 2}, {"pp": 4, "microbatches": 4}, {"tp": 2, "pp": 2}])
+@pytest.mark.parametrize("concurrency", [1, 2, 7, 64])
+def test_sessions_in_flight_are_rate_times_duration(axes: dict[str, int], concurrency: int) -> None:
+    """Little's law holds between the three numbers that a steady load reports."""
+    load = {"kind": "steady", "classes": PROMPTS, "concurrency": concurrency}
+    found = outcomes(problem_of(cards=4, workload=load), PlanTable.from_columns(axes))
+    assert found.sessions_per_s[0] * found.span_s[0] == pytest.approx(concurrency)
+
+
+@pytest.mark.parametrize("axes", [{"tp": 2}, {"pp": 4}])
+def test_a_lone_session_takes_as_long_as_in_a_burst(axes: dict[str, int]) -> None:
+    """But for one step: the closed form counts a step for each token, the prefill's own too."""
+    steady = problem_of(cards=4, workload={"kind": "steady", "classes": PROMPTS, "concurrency": 1})
+    burst = problem_of(
+        cards=4, workload={"kind": "burst", "classes": [{**PROMPTS[0], "sessions": 1}]}
+    )
+    plan = PlanTable.from_columns(axes)
+    here, there = outcomes(steady, plan).span_s[0], outcomes(burst, plan).span_s[0]
+    step = MODEL.decode(steady, plan, np.ones(1, dtype=np.int64), np.array([3160.0])).seconds[0]
+    assert 0 < here - there <= 1.05 * step
+
+
+def test_prompts_use_the_pipeline_and_only_shards_with_sessions() -> None:
+    load = {"kind": "steady", "classes": PROMPTS, "concurrency": 64}
+    problem = problem_of(cards=4, workload=load)
+    staged = PlanTable.from_columns({"pp": 4, "microbatches": 4})
+    pass_ = prefill(problem, staged, 3000, 100)
+    step = MODEL.decode(problem, staged, np.full(1, 64), np.array([3130.0])).seconds
+    assert pass_.follows[0] < pass_.seconds[0]
+    expected = step[0] + 64 * pass_.follows[0] / 60
+    assert outcomes(problem, staged).tpot_s[0] == pytest.approx(expected)
+
+
+def test_the_bound_names_what_a_larger_batch_would_lose() -> None:
+    """At a batch below the limits, a class that would be late is what binds it."""
+    sessions = [
+        {"name": "strict", "share": 0.5, "context": 1000, "generate": 20, "tpot": 2e-4},
+        {"name": "patient", "share": 0.5, "context": 1000, "generate": 20},
+    ]
+    load = {"kind": "steady", "classes": sessions, "on_time_share": 0.5}
+    found = outcomes(problem_of(cards=2, workload=load), PlanTable.from_columns({"tp": [2]}))
+    assert found.on_time[0] == 1
+    assert BOUNDS[found.bound[0]] == "tpot"

@@ -4,7 +4,9 @@ Here the values that a spec states for an axis are a rule too (``space.tp``): pl
 those values joined with the usual ones.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -18,14 +20,20 @@ _MOST_ROWS = 400_000
 
 _MOST_CORES = 8
 
+_CHUNK = 2**15
+
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What each plan of the widened space breaks; ``broken`` has shape ``(rules, plans)``."""
+    """What each plan of the widened space breaks; ``broken`` has shape ``(rules, plans)``.
+
+    ``sampled`` when the space was too large to look at every plan.
+    """
 
     rules: tuple[str, ...]
     plans: PlanTable
     broken: BoolArray
+    sampled: bool
 
     def patterns(self) -> list[Pattern]:
         """The distinct sets of broken rules that contain no other."""
@@ -58,9 +66,8 @@ def verdicts(space: Space) -> Verdicts:
     axes = {axis: stated(problem, axis) for axis in wide}
     restricted = {a: v for a, v in axes.items() if v is not None and set(wide[a]) - set(v)}
     tables, columns = [], []
-    for chunk, _ in product_chunks(problem, wide, _MOST_ROWS):
-        case = space.case(chunk)
-        formed = np.logical_and.reduce([c.allowed(case) for c in fixed])
+    for chunk in _chunks(space, wide):
+        formed = np.logical_and.reduce([c.allowed(space.case(chunk)) for c in fixed])
         plans = chunk.take(formed)
         case = space.case(plans)
         broken = [~c.allowed(case) for c in rules]
@@ -68,7 +75,24 @@ def verdicts(space: Space) -> Verdicts:
         tables.append(plans)
         columns.append(np.array(broken))
     names = (*(c.name for c in rules), *(f"space.{axis}" for axis in restricted))
-    return Verdicts(names, PlanTable.concatenate(tables), np.concatenate(columns, axis=1))
+    sampled = prod(len(v) for v in wide.values()) > _MOST_ROWS
+    joined = np.concatenate(columns, axis=1)
+    return Verdicts(names, PlanTable.concatenate(tables), joined, sampled)
+
+
+def _chunks(space: Space, wide: dict[str, tuple[int, ...]]) -> Iterator[PlanTable]:
+    """Yield the plans of the widened space, or a part of a very large one.
+
+    That part holds the plans that can be built, as far as they are few enough, and a sample of
+    all: the former decide on memory and time, the latter show what cannot be built.
+    """
+    if prod(len(v) for v in wide.values()) > _MOST_ROWS:
+        buildable = Space(space.problem, space.model, wide).plans()
+        few = np.linspace(0, len(buildable) - 1, min(len(buildable), _MOST_ROWS)).astype(np.int64)
+        for start in range(0, few.size, _CHUNK):
+            yield buildable.take(few[start : start + _CHUNK])
+    for chunk, _ in product_chunks(space.problem, wide, _MOST_ROWS):
+        yield chunk
 
 
 def conflict_cores(found: Verdicts) -> list[tuple[str, ...]]:

@@ -43,7 +43,7 @@ class KvHeads(Constraint):
     unit = "heads"
 
     def margin(self, case: Case) -> FloatArray:
-        shards = np.maximum(case.plans.tp // case.plans.kv_split, 1)
+        shards = sharding.head_shards(case.plans)
         margins = []
         for group in case.problem.model.layers:
             heads = group.attention.kv_heads
@@ -52,7 +52,7 @@ class KvHeads(Constraint):
         return np.min(margins, axis=0)
 
     def reason(self, case: Case) -> str:
-        shards = first(case.plans.tp // case.plans.kv_split)
+        shards = first(sharding.head_shards(case.plans))
         heads = sorted({g.attention.kv_heads for g in case.problem.model.layers})
         return f"{heads[0]} KV heads and {shards} head shards do not divide each other"
 
@@ -306,7 +306,7 @@ class QuantisationBlocks(Constraint):
                 width = sharding.expert_width(group.ffn, plans)
                 found.append(("an expert", model.formats.experts, width))
             else:
-                width = -(-group.ffn.intermediate // plans.tp)
+                width = sharding.ffn_width(group.ffn, plans)
                 found.append(("the dense network", model.formats.ffn, width))
         return [(name, fmt, width) for name, fmt, width in found if fmt.block]
 

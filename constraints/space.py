@@ -5,7 +5,7 @@ posted as a table over its own axes. Axes that no structural constraint reads ar
 skeleton in numpy. Which axes belong where follows from what the constraints read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -35,11 +35,13 @@ class Space:
 
     problem: Problem
     model: CostModel
+    choices: Mapping[str, tuple[int, ...]] | None = None
+    """Values of the chosen axes in place of those of the problem."""
 
     @cached_property
     def domains(self) -> dict[str, tuple[int, ...]]:
         """Values of every chosen axis."""
-        return domains(self.problem)
+        return dict(self.choices) if self.choices else domains(self.problem)
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:

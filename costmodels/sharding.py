@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import GqaAttention, LayerGroup, ModelSpec, MoeFfn, StoredFormat
+from specs.model import DenseFfn, GqaAttention, LayerGroup, ModelSpec, MoeFfn, StoredFormat
 from specs.problem import Assumptions
 
 
@@ -59,13 +59,27 @@ def query_heads(attention: GqaAttention, plans: PlanTable) -> IntArray:
     return -(-attention.q_heads // plans.tp)
 
 
+def head_shards(plans: PlanTable) -> IntArray:
+    """Ranks of a TP group that hold different heads; ``kv_split`` of them share each history."""
+    return np.maximum(plans.tp // plans.kv_split, 1)
+
+
+def attended_heads(attention: GqaAttention, plans: PlanTable) -> IntArray:
+    """Query heads that one rank attends with: those of its head shard."""
+    return -(-attention.q_heads // head_shards(plans))
+
+
+def ffn_width(ffn: DenseFfn, plans: PlanTable) -> IntArray:
+    """Intermediate width of a dense network on one card."""
+    return -(-ffn.intermediate // plans.tp)
+
+
 def kv_heads(attention: GqaAttention, plans: PlanTable) -> IntArray:
     """KV heads that one rank holds: its share, or one copy where TP exceeds the KV heads.
 
     ``kv_split`` ranks share the history of the same heads, so heads are dealt to fewer shards.
     """
-    shards = np.maximum(plans.tp // plans.kv_split, 1)
-    return -(-attention.kv_heads // shards)
+    return -(-attention.kv_heads // head_shards(plans))
 
 
 def history_share(plans: PlanTable) -> FloatArray:
@@ -154,7 +168,7 @@ def layer_weights(
         router = float(matrix_bytes(formats.router, model.hidden, ffn.experts))
         weights["router"] = np.full(len(plans), router)
     else:
-        weights["ffn"] = ffn_bytes(formats.ffn, model.hidden, -(-ffn.intermediate // plans.tp))
+        weights["ffn"] = ffn_bytes(formats.ffn, model.hidden, ffn_width(ffn, plans))
     return weights
 
 

@@ -8,16 +8,12 @@ from constraints.conflict import conflict_cores, verdicts
 from costmodels.base import cost_model as get_cost_model
 from results.ranking import Conflict, Ranking
 from searches.executors import executor
-from searches.exhaustive import Progress, search
+from searches.exhaustive import Progress, search, tell_nobody
 from searches.repair import repairs
 from specs.load import load_problem
 from specs.problem import Problem
 
 Source = str | Path | Mapping[str, object] | Problem
-
-
-def _ignore(done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 def rank(
@@ -26,7 +22,7 @@ def rank(
     *,
     cost_model: str | None = None,
     executor_name: str | None = None,
-    progress: Progress = _ignore,
+    progress: Progress = tell_nobody,
 ) -> Ranking:
     """Rank the plans of a problem.
 
@@ -48,7 +44,8 @@ def rank(
     if found.ranked.size:
         return Ranking(found)
     judged = verdicts(found.space)
-    return Ranking(found, Conflict(conflict_cores(judged), repairs(found.space, judged)))
+    mended = repairs(found.space, judged)
+    return Ranking(found, Conflict(conflict_cores(judged), mended, judged.sampled))
 
 
 def check(source: Source, sets: Sequence[str] = ()) -> Problem:

@@ -37,7 +37,7 @@ def show_ranking(document: Document) -> None:
         f"{certificate['feasible']:,} feasible of {certificate['candidates']:,} candidates; "
         f"the first is {certificate['kind']} under {document['cost_model']}."
     )
-    _show_excluded(console, document["excluded"], 5)
+    _show_excluded(console, document)
     _show_warnings(console, document["warnings"])
 
 
@@ -80,15 +80,17 @@ def _ranking_table(document: Document) -> Table:
     return table
 
 
-def _show_excluded(console: Console, excluded: list[Document], most: int) -> None:
+def _show_excluded(console: Console, document: Document, most: int = 5) -> None:
+    excluded = document["excluded"]
     if not excluded:
         return
     console.print(Text("Excluded, nearest to feasible first", style="bold"))
     for item in excluded[:most]:
         reasons = "; ".join(f"{v['constraint']}: {v['reason']}" for v in item["violations"])
         console.print(f"  {plan_name(item['plan'])} – {reasons}")
-    if len(excluded) > most:
-        console.print(f"  … {len(excluded) - most} more with --json")
+    more = document["excluded_total"] - most
+    if more > 0:
+        console.print(f"  … and {more:,} more; --json lists the nearest {len(excluded)}")
 
 
 def _show_warnings(console: Console, warnings: Iterable[str]) -> None:
@@ -100,6 +102,8 @@ def _show_conflict(console: Console, document: Document) -> None:
     """Print what cannot hold together and what would help."""
     conflict = document["conflict"]
     console.print("No plan is feasible. These rules cannot hold together:")
+    if conflict["sampled"]:
+        console.print("(The space is very large: this rests on a sample of its plans.)")
     for core in conflict["cores"]:
         console.print(f"  {{{', '.join(core)}}}")
     if conflict["relaxations"]:
@@ -112,7 +116,7 @@ def _show_conflict(console: Console, document: Document) -> None:
         console.print(f"  {changes}  ({plan_name(repair['plan'])})")
     if not conflict["relaxations"]:
         console.print("No change of one or two quantities makes it feasible.")
-    _show_excluded(console, document["excluded"], 5)
+    _show_excluded(console, document)
     _show_warnings(console, document["warnings"])
 
 

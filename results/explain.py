@@ -44,8 +44,10 @@ def _value(axis: str, value: str) -> int:
         raise SpecError.single(
             f"plan.{axis}", value, "no such algorithm", nearest(value, WORDS[axis])
         )
-    if axis == "sp" and value in {"true", "false"}:
-        return int(value == "true")
+    if axis == "sp":
+        if value in {"true", "false"}:
+            return int(value == "true")
+        raise SpecError.single("plan.sp", value, "expected true or false")
     if (
         not (value.isascii() and value.isdigit())
         or int(value) < min(NEUTRAL[axis], 1)
@@ -57,11 +59,14 @@ def _value(axis: str, value: str) -> int:
 
 @dataclass(frozen=True)
 class Located:
-    """A plan and its rank, ``None`` if it is not among the feasible plans of the space."""
+    """A plan and its rank, ``None`` if it is not among the feasible plans of the space.
+
+    ``outside``: axes whose value the space does not hold, with the values that it does.
+    """
 
     detail: PlanDetail
     rank: int | None
-    outside: tuple[str, ...]
+    outside: dict[str, list[int | str | bool | None]]
 
 
 def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
@@ -78,15 +83,23 @@ def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
     ranked = np.flatnonzero(match[found.ranked])
     if ranked.size:
         rank = int(ranked[0]) + 1
-        return Located(ranking.detail(rank), rank, ())
+        return Located(ranking.detail(rank), rank, {})
     rows = np.flatnonzero(match)
     if rows.size:
-        return Located(PlanDetail(ranking.space, plans.take(rows[:1])), None, ())
-    allowed = domains(ranking.problem)
-    columns = {axis: np.array([values[0]]) for axis, values in allowed.items()}
-    columns |= {axis: np.array([value]) for axis, value in stated.items()}
-    outside = tuple(a for a, v in stated.items() if a in allowed and v not in allowed[a])
-    return Located(PlanDetail(ranking.space, complete(ranking.problem, columns)), None, outside)
+        return Located(PlanDetail(ranking.space, plans.take(rows[:1])), None, {})
+    chosen = domains(ranking.problem)
+    columns = {axis: np.array([values[0]]) for axis, values in chosen.items()}
+    columns |= {axis: np.array([v]) for axis, v in stated.items() if axis in chosen}
+    # Values that the space would take for the axes that follow from others.
+    usual = complete(ranking.problem, columns)
+    columns |= {axis: np.array([v]) for axis, v in stated.items()}
+    outside = {}
+    for axis, value in stated.items():
+        allowed = chosen.get(axis, tuple(usual.column(axis).tolist()))
+        if value not in allowed:
+            outside[axis] = [decode(axis, v) for v in allowed]
+    plan = complete(ranking.problem, columns)
+    return Located(PlanDetail(ranking.space, plan), None, outside)
 
 
 def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
@@ -94,14 +107,15 @@ def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
     located = locate(ranking, stated)
     plan = located.detail.plan
     broken = violations(ranking.space.case(plan), ranking.space.constraints)
-    for axis in located.outside:
-        values = [decode(axis, v) for v in domains(ranking.problem)[axis]]
+    for axis, values in located.outside.items():
+        states = getattr(ranking.problem.space, axis) is not None
+        why = f"the spec allows only {values}" if states else f"the space takes {values[0]} here"
         broken.append(
             {
                 "constraint": f"space.{axis}",
                 "margin": None,
                 "unit": None,
-                "reason": f"the spec allows {axis} only {values}",
+                "reason": f"{why}; state space.{axis} to consider others",
             }
         )
     document: Document = {

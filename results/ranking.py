@@ -1,6 +1,6 @@
 """The answer to a problem: ranked plans, what was excluded and why, and what it rests on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from constraints.space import Space
 from costmodels.plans import WORDS
 from results.assumptions import assumptions, warnings
 from results.detail import Document, PlanDetail, violations
+from results.words import share
 from searches.exhaustive import Found
 from searches.objective import ties
 from searches.repair import Repair
@@ -34,11 +35,13 @@ class Conflict:
     """Why nothing is feasible: rules that cannot hold together, and repairs that were confirmed."""
 
     cores: list[tuple[str, ...]]
-    repairs: list[Repair] = field(default_factory=list)
+    repairs: list[Repair]
+    sampled: bool
 
     def document(self) -> Document:
         """Return the conflict as JSON values."""
         return {
+            "sampled": self.sampled,
             "cores": [sorted(core) for core in self.cores],
             "relaxations": [
                 {
@@ -127,6 +130,7 @@ class Ranking:
             },
             "plans": [self._ranked(rank) for rank in range(1, min(top, len(self)) + 1)],
             "excluded": self._excluded(),
+            "excluded_total": int(np.count_nonzero(~self.found.evaluated.feasible)),
             "funnel": [self._funnel_row(row) for row in rows],
             "assumptions": assumptions(problem),
             "warnings": warnings(problem, sampled),
@@ -150,11 +154,11 @@ class Ranking:
         if self.tied[rank - 1]:
             return f"tied with the best among plans that {self._tie()}"
         more = self.costs[rank - 1] / self.costs[0] - 1
-        return f"costs {more:.1%} more per on-time session than the best"
+        return f"costs {share(more)} more per on-time session than the best"
 
     def _tie(self) -> str:
         within = self.problem.objective.tie_within
-        return f"cost at most {within:.1%} more" if within else "cost the same"
+        return f"cost at most {share(within)} more" if within else "cost the same"
 
     def _lead(self) -> str:
         """Say how far the best plan leads."""
@@ -164,7 +168,7 @@ class Ranking:
         if not behind.size:
             return f"cheapest of all feasible plans{also}"
         more = behind[0] / self.costs[0] - 1
-        return f"cheapest of all feasible plans{also}; the next costs {more:.1%} more"
+        return f"cheapest of all feasible plans{also}; the next costs {share(more)} more"
 
     def _excluded(self) -> list[Document]:
         """Plans that can be built but break an estimated constraint, nearest to feasible first."""

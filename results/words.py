@@ -39,6 +39,11 @@ def plan_name(plan: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
+def share(value: float) -> str:
+    """Return a share as a percentage; a small one is not rounded to nothing."""
+    return f"{value:.1%}" if value >= 0.0005 or value == 0 else "less than 0.1%"
+
+
 def headline(document: Document) -> str:
     """Return the answer in one sentence."""
     best = document["plans"][0]

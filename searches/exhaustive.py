@@ -47,14 +47,14 @@ class Found:
     ranked: IntArray
 
 
-def _ignore(done: int, total: int) -> None:
-    """Tell nobody."""
+def tell_nobody(done: int, total: int) -> None:
+    """Ignore progress."""
 
 
 def search(
     problem: Problem,
     executor: Executor,
-    progress: Progress = _ignore,
+    progress: Progress = tell_nobody,
     sink: ChunkSink | None = None,
 ) -> Found:
     """Estimate the whole space; the best plan is the optimum under the cost model."""

@@ -201,7 +201,7 @@ def _parent(raw: object, found: _Found) -> Any:
 
 def _message(found: _Found) -> str:
     if found.type == "extra_forbidden":
-        return "unknown key"
+        return schema.unknown_key(found.parts)
     if found.type == "union_tag_not_found":
         return "missing"
     if found.words:
@@ -219,7 +219,8 @@ def _fault(found: _Found, raw: object, root: type[BaseModel]) -> Fault:
         path, message = named[1], named[2]
     whole = isinstance(found.value, Mapping | list | tuple) and found.type in (*_FILLED, "missing")
     silent = whole or found.type == "extra_forbidden"
-    return Fault(path, "" if silent else _shown(found.value), message, _hint(found, raw, root))
+    hint = "" if message == schema.LATER else _hint(found, raw, root)
+    return Fault(path, "" if silent else _shown(found.value), message, hint)
 
 
 def _shown(value: object) -> str:

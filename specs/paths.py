@@ -79,7 +79,9 @@ def _unknown(done: tuple[Part, ...], part: Part, known: Mapping[str, Any]) -> Sp
         return SpecError.single(path, None, f"{text(done)} is not a list")
     if not known:
         return SpecError.single(path, None, f"{text(done)} holds no further keys")
-    return SpecError.single(path, None, "unknown key", nearest(part, known))
+    message = schema.unknown_key((*done, part))
+    hint = "" if message == schema.LATER else nearest(part, known)
+    return SpecError.single(path, None, message, hint)
 
 
 def get(source: Mapping[str, Any] | BaseModel, path: str) -> Any:

@@ -125,3 +125,22 @@ def place_at(root: type[BaseModel], parts: tuple[str | int, ...], raw: object = 
 
 def _inside(part: str | int, items: list[Any] | tuple[Any, ...]) -> typing.TypeGuard[int]:
     return isinstance(part, int) and part < len(items)
+
+
+LATER = "not available in this version"
+
+_LATER = {
+    "limits": {"racks", "blast_radius"},
+    "space": {
+        *("precision", "kv_dtype", "weights_tier", "experts_tier", "engram_tier", "kv_tier"),
+        *("shared_experts", "head_tp", "o_proj_tp", "domain", "overlap", "mtp"),
+        *("prefill_chunk", "role", "prefill", "decode"),
+    },
+}
+"""Keys that the language knows and this version does not, by the part of the spec."""
+
+
+def unknown_key(parts: tuple[str | int, ...]) -> str:
+    """Say that nothing stands at a path: a word of the language for later, or no word of it."""
+    known = len(parts) > 1 and parts[1] in _LATER.get(str(parts[0]), ())
+    return LATER if known else "unknown key"

@@ -56,8 +56,7 @@ def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
     model, attention = problem.model, group.attention
     rows = pass_.rank_tokens(plans.cp)
     numbers, size = sharding.attention_shares(model, attention, plans, problem.assumptions)
-    shards = np.maximum(plans.tp // plans.kv_split, 1)
-    heads = -(-attention.q_heads // shards)
+    heads = sharding.attended_heads(attention, plans)
     pairs = pass_.rank_sequences * seen_pairs(problem, plans, pass_)
     kv_size = sharding.kv_bytes_per_token(model, attention, plans)
     return [
@@ -78,7 +77,7 @@ def exchanges(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
     attention = group.attention
     rows = pass_.rank_tokens(plans.cp)
     number_bytes = problem.model.formats.activations.bytes_per_number
-    heads = -(-attention.q_heads // np.maximum(plans.tp // plans.kv_split, 1))
+    heads = sharding.attended_heads(attention, plans)
     partial = rows * heads * (attention.head_dim + STATISTICS) * MERGE_BYTES
     one = np.ones_like(plans.tp)
     if (plans.kv_split > 1).any():

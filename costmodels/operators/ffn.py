@@ -22,7 +22,7 @@ def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass
 
 
 def _dense_operator(model: ModelSpec, ffn: DenseFfn, plans: PlanTable, pass_: Pass) -> Operator:
-    width = -(-ffn.intermediate // plans.tp)
+    width = sharding.ffn_width(ffn, plans)
     size = sharding.ffn_bytes(model.formats.ffn, model.hidden, width)
     numbers = MATRICES * float(model.hidden) * width
     flops = 2.0 * pass_.rank_tokens(plans.cp) * numbers
@@ -175,5 +175,4 @@ def activation_numbers(
     if isinstance(ffn, MoeFfn):
         width = 2 * sharding.expert_width(ffn, plans) + model.hidden
         return rows * ffn.top_k * plans.attention_dp / plans.ep * width
-    width_dense: IntArray = -(-ffn.intermediate // plans.tp)
-    return rows * 2.0 * width_dense
+    return rows * 2.0 * sharding.ffn_width(ffn, plans)

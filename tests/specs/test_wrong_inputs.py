@@ -188,3 +188,9 @@ def test_many_faults_are_counted(changed: Callable[..., dict[str, Any]]) -> None
         load_problem(changed((("workload", "classes"), classes)))
     assert len(caught.value.faults) == 51
     assert str(caught.value.faults[-1]) == "10 more faults of this kind are not shown"
+
+
+@pytest.mark.parametrize("change", ["space.mtp=[1]", "limits.racks=2", "space.kv_tier=host"])
+def test_a_word_for_later_is_not_called_unknown(change: str) -> None:
+    with pytest.raises(SpecError, match=r"not available in this version$"):
+        load_problem("examples/qwen3-32b-128k-hgx-h100.yaml", [change])

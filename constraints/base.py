@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -52,15 +51,15 @@ class Constraint(ABC):
     in the CP-SAT tables, the funnel, the why-not of a plan, and the cores of a conflict.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    reads: ClassVar[tuple[str, ...]]
-    unit: ClassVar[str]
-    structural: ClassVar[bool] = True
+    name: str
+    title: str
+    reads: tuple[str, ...]
+    unit: str
+    structural: bool = True
     """Whether it needs no cost model, so that CP-SAT can take it as a table over its axes."""
-    definition: ClassVar[bool] = False
+    definition: bool = False
     """Whether it says what a plan is, and so can never be given up to solve a conflict."""
-    implied_by: ClassVar[str | None] = None
+    implied_by: str | None = None
     """A stronger constraint that a conflict names instead of this one."""
 
     def applies(self, problem: Problem) -> bool:

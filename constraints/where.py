@@ -3,7 +3,6 @@
 import operator
 import re
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 
@@ -47,11 +46,7 @@ def _product(factors: list[str | int], plans: PlanTable) -> IntArray:
 class Where(Constraint):
     """One rule between axes, as the user wrote it."""
 
-    # The instance states these, since each rule has its own.
-    name: str  # type: ignore[misc]
-    title: str  # type: ignore[misc]
-    reads: tuple[str, ...]  # type: ignore[misc]
-    unit: ClassVar[str] = "difference"
+    unit = "difference"
 
     def __init__(self, rule: str, index: int) -> None:
         path = f"space.where[{index}]"

@@ -131,16 +131,13 @@ def _axis_knob(problem: Problem, found: Verdicts, axis: str) -> Knob:
     """Allow one further value of an axis, the nearest to the present ones first."""
     given = getattr(problem.space, axis)
     known = [int(v) for v in np.unique(found.plans.column(axis))]
-    further = [decode(axis, v) for v in known if decode(axis, v) not in given]
-    numbers = [float(v) for v in given if not isinstance(v, str)]
+    present = [encode(axis, v) for v in given]
 
-    def distance(value: object) -> float:
-        if isinstance(value, str) or value is None or not numbers:
-            return 0.0
-        return min(abs(math.log((float(str(int(value))) + 1) / (n + 1))) for n in numbers)  # type: ignore[call-overload]
+    def distance(number: int) -> float:
+        return min(abs(math.log((number + 1) / (p + 1))) for p in present)
 
-    further.sort(key=distance)
-    values = (list(given), *([*given, value] for value in further))
+    further = sorted((v for v in known if v not in present), key=distance)
+    values = (list(given), *([*given, decode(axis, v)] for v in further))
     return Knob(f"space.{axis}", list(given), frozenset({f"space.{axis}"}), tuple(values))
 
 
@@ -207,7 +204,7 @@ class _Workshop:
     def _least_growth(
         self, knob: Knob, others: dict[str, object], plans: PlanTable
     ) -> float | None:
-        low, high = float(str(knob.current)), float(str(knob.current)) * _LOOSEST
+        low, high = _number(knob.current), _number(knob.current) * _LOOSEST
         if not self.feasible({**others, knob.path: high}, plans):
             return None
         while high - low > 1e-9 * high:
@@ -233,6 +230,12 @@ def _bisect(last: int, test: Callable[[int], bool]) -> int | None:
     return high
 
 
+def _number(setting: object) -> float:
+    """Return the setting of a knob that turns a number."""
+    assert isinstance(setting, int | float)
+    return float(setting)
+
+
 def _rounded_up(value: float) -> float:
     # One part in 10⁹ belongs to the bisection, not to the need.
     scale = 10.0 ** (_DIGITS - 1 - math.floor(math.log10(value)))
@@ -244,7 +247,7 @@ def _effort(knob: Knob, value: object) -> float:
     if isinstance(value, list):
         assert knob.values is not None
         return math.log(2) * knob.values.index(value)
-    before, after = float(str(knob.current)), float(str(value))
+    before, after = _number(knob.current), _number(value)
     return abs(math.log((after + 1e-12) / before)) if after > 0 else math.log(_LOOSEST)
 
 
@@ -293,7 +296,7 @@ def _in_turn(shop: _Workshop, first: Knob, second: Knob) -> dict[Knob, object] |
 def _loosest(knob: Knob) -> tuple[object, ...]:
     """Settings to try a partner with: the far end, or each value of an axis in turn."""
     if knob.values is None:
-        return (float(str(knob.current)) * _LOOSEST,)
+        return (_number(knob.current) * _LOOSEST,)
     return knob.values[1:] if knob.path.startswith("space.") else knob.values[-1:]
 
 

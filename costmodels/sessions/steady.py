@@ -8,7 +8,7 @@ then lasts ``generate · tpot``, its own prompt included, which is Little's law.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -152,6 +152,11 @@ class SteadyLoad:
         """Whether each class meets all its limits at ``batch``, shape ``(classes, plans)``."""
         return self.least_slack(self.pace(batch)) >= 0
 
+    def class_on_time(self, index: int, batch: IntArray) -> BoolArray:
+        """Whether one class meets all its limits at ``batch``, shape ``(plans,)``."""
+        met: BoolArray = self.on_time(batch)[index]
+        return met
+
     def on_time_share(self, batch: IntArray) -> FloatArray:
         """Share of the sessions that meet all their limits at ``batch``."""
         share: FloatArray = self.mix.arriving @ self.on_time(batch)
@@ -213,8 +218,9 @@ def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
 
 def _turns(load: SteadyLoad, largest: IntArray) -> Iterator[IntArray]:
     """Batches at which the cost can turn from falling to rising."""
-    for index in range(len(load.mix.generate) if len(load.mix.generate) > 1 else 0):
-        yield largest_true(lambda batch: load.on_time(batch)[index], largest)  # noqa: B023
+    classes = len(load.mix.generate)
+    for index in range(classes) if classes > 1 else ():
+        yield largest_true(partial(load.class_on_time, index), largest)
     overhead = load.problem.assumptions.overhead
     for band in overhead if isinstance(overhead, tuple) else ():
         if band.up_to is not None:

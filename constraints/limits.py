@@ -1,17 +1,15 @@
 """What a deployment may take: cards, servers, power and money."""
 
+from abc import abstractmethod
+
 import numpy as np
 
 from constraints.base import Case, Constraint, first
 from costmodels.collectives.fabric import instances_held, servers_used
-from costmodels.plans import FloatArray, IntArray
+from costmodels.plans import FloatArray
 from specs.problem import Problem
 
 _ALL_CARDS = ("tp", "cp", "attention_dp", "attention_replicas", "pp", "replicas")
-
-
-def _servers(case: Case) -> IntArray:
-    return servers_used(case.problem.hardware, case.plans)
 
 
 class Cards(Constraint):
@@ -38,68 +36,95 @@ class Cards(Constraint):
         return f"{each} do not pack: the domains hold {room} such instances"
 
 
-class Servers(Constraint):
+class Limit(Constraint):
+    """What the deployment takes stays within the field of ``limits`` that the rule is named after.
+
+    A subclass says what is needed, and both numbers in words.
+    """
+
+    reads = _ALL_CARDS
+
+    def limit(self, problem: Problem) -> float | None:
+        """Return the stated limit."""
+        value: float | None = getattr(problem.limits, self.name)
+        return value
+
+    def applies(self, problem: Problem) -> bool:
+        return self.limit(problem) is not None
+
+    def margin(self, case: Case) -> FloatArray:
+        limit = self.limit(case.problem)
+        return np.asarray((np.inf if limit is None else limit) - self.need(case))
+
+    def reason(self, case: Case) -> str:
+        limit = self.limit(case.problem) or 0.0
+        return f"{self.words(float(self.need(case)[0]))}, {self.shown(limit)} allowed"
+
+    @abstractmethod
+    def need(self, case: Case) -> FloatArray:
+        """What each plan takes, in ``unit``."""
+
+    @abstractmethod
+    def words(self, need: float) -> str:
+        """Say what one plan takes."""
+
+    @abstractmethod
+    def shown(self, amount: float) -> str:
+        """Show an amount with its unit."""
+
+
+class Servers(Limit):
     """The cards of the deployment fill no more servers than allowed."""
 
     name = "servers"
     title = "The deployment stays within limits.servers"
-    reads = _ALL_CARDS
     unit = "servers"
 
-    def applies(self, problem: Problem) -> bool:
-        return problem.limits.servers is not None
+    def need(self, case: Case) -> FloatArray:
+        return servers_used(case.problem.hardware, case.plans).astype(np.float64)
 
-    def margin(self, case: Case) -> FloatArray:
-        return np.float64(case.problem.limits.servers or 0) - _servers(case)
+    def words(self, need: float) -> str:
+        return f"fills {need:.0f} servers"
 
-    def reason(self, case: Case) -> str:
-        return f"fills {first(_servers(case))} servers, {case.problem.limits.servers} allowed"
+    def shown(self, amount: float) -> str:
+        return f"{amount:.0f}"
 
 
-class Power(Constraint):
+class Power(Limit):
     """The servers of the deployment draw no more power than allowed (6-11)."""
 
     name = "power"
     title = "The deployment stays within limits.power"
-    reads = _ALL_CARDS
     unit = "watts"
 
-    def applies(self, problem: Problem) -> bool:
-        return problem.limits.power is not None
-
-    def _need(self, case: Case) -> FloatArray:
+    def need(self, case: Case) -> FloatArray:
         power = case.problem.hardware.server.power or 0.0
-        return np.asarray(_servers(case) * power, dtype=np.float64)
+        servers = servers_used(case.problem.hardware, case.plans)
+        return np.asarray(servers * power, dtype=np.float64)
 
-    def margin(self, case: Case) -> FloatArray:
-        return np.asarray((case.problem.limits.power or 0.0) - self._need(case))
+    def words(self, need: float) -> str:
+        return f"draws {self.shown(need)}"
 
-    def reason(self, case: Case) -> str:
-        limit = case.problem.limits.power or 0.0
-        return f"draws {self._need(case)[0] / 1e3:.1f} kW, {limit / 1e3:.1f} kW allowed"
+    def shown(self, amount: float) -> str:
+        return f"{amount / 1e3:.1f} kW"
 
 
-class MoneyPerHour(Constraint):
+class MoneyPerHour(Limit):
     """The cards of the deployment cost no more per hour than allowed."""
 
     name = "money_per_hour"
     title = "The deployment stays within limits.money_per_hour"
-    reads = _ALL_CARDS
     unit = "money/h"
 
-    def applies(self, problem: Problem) -> bool:
-        return problem.limits.money_per_hour is not None
-
-    def _need(self, case: Case) -> FloatArray:
+    def need(self, case: Case) -> FloatArray:
         price_per_hour = (case.problem.hardware.card.price or 0.0) * 3600
         return np.asarray(case.plans.total_cards * price_per_hour, dtype=np.float64)
 
-    def margin(self, case: Case) -> FloatArray:
-        return np.asarray((case.problem.limits.money_per_hour or 0.0) - self._need(case))
+    def words(self, need: float) -> str:
+        return f"costs {self.shown(need)} an hour"
 
-    def reason(self, case: Case) -> str:
-        limit = case.problem.limits.money_per_hour
-        return f"costs {self._need(case)[0]:.2f} an hour, {limit:.2f} allowed"
+    def shown(self, amount: float) -> str:
+        return f"{amount:.2f}"
 
 
 LIMITS: tuple[Constraint, ...] = (Cards(), Servers(), Power(), MoneyPerHour())

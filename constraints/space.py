@@ -89,13 +89,7 @@ class Space:
         count = len(next(iter(skeleton.values())))
         total = count * prod(len(self.domains[a]) for a in self.free_axes)
         if total > MOST_PLANS:
-            raise SpecError.single(
-                "space",
-                None,
-                f"the space holds {total:,} plans after the structural rules, more than the "
-                f"{MOST_PLANS:,} that one search takes",
-                "Name fewer values for some axes",
-            )
+            raise _too_many(f"the space holds {total:,} plans after the structural rules")
         columns = skeleton
         for axis in self.free_axes:
             columns = _cross(columns, axis, np.array(self.domains[axis]))
@@ -128,7 +122,14 @@ class Space:
             keep = cards <= self.problem.card_limit
             columns = {a: c[keep] for a, c in columns.items()}
             cards = cards[keep]
+            if cards.size > MOST_PLANS:
+                raise _too_many(f"the values of {', '.join(columns)} make {cards.size:,} tuples")
         return columns
+
+
+def _too_many(what: str) -> SpecError:
+    limit = f"{what}, more than the {MOST_PLANS:,} that one search takes"
+    return SpecError.single("space", None, limit, "Name fewer values for some axes")
 
 
 def _cross(columns: Columns, axis: str, values: IntArray) -> Columns:

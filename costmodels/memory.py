@@ -66,7 +66,8 @@ def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict
         stage_weights = layers @ layer_weights[:, rows]
         stage_weights[0] += embedding[rows]
         stage_weights[-1] += final
-        if not (model.tied_embeddings and stages == 1):
+        # Tied weights are stored once where the first stage is the last.
+        if not (model.tied_embeddings and len(layers) == 1):
             stage_weights[-1] += head[rows]
         stage_kv = layers @ (layer_kv[:, rows] * tokens[rows])
         fullest = np.argmax(stage_weights + stage_kv, axis=0)

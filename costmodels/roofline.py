@@ -291,5 +291,4 @@ def _overhead(problem: Problem, batch: IntArray) -> FloatArray:
         return np.full(len(batch), overhead)
     bounds = [band.up_to for band in overhead if band.up_to is not None]
     seconds = np.array([band.seconds for band in overhead])
-    band = np.minimum(np.searchsorted(bounds, batch), len(seconds) - 1)
-    return seconds[band]
+    return seconds[np.searchsorted(bounds, batch)]

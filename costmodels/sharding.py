@@ -19,9 +19,11 @@ def stage_layers(layer_counts: tuple[int, ...], stages: int) -> IntArray:
     """Return how many layers of each group each stage holds, shape ``(stages, groups)``.
 
     Layers stay in order and are split as evenly as whole layers allow. The first stages take the
-    extra ones, because the last also computes the output head.
+    extra ones, because the last also computes the output head. Stages beyond the layers would be
+    empty, whatever their number, so there is no row for them.
     """
     total = sum(layer_counts)
+    stages = min(stages, total)
     sizes = np.full(stages, total // stages)
     sizes[: total % stages] += 1
     ends = np.cumsum(sizes)

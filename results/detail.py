@@ -6,7 +6,7 @@ import numpy as np
 
 from constraints.base import Case, Constraint
 from constraints.space import Space
-from costmodels.base import StepEstimate
+from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.memory import largest_true
 from costmodels.plans import IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
@@ -117,9 +117,13 @@ class PlanDetail:
             "work": breakdown(step.work),
         }
 
-    def _memory(self) -> Document:
+    def memory(self) -> MemoryEstimate:
+        """Estimate of the fullest card with the sessions that the plan holds at its batch."""
         held = self.kind.holding(self.space.problem, self.plan, self.batch)
-        memory = self.space.model.memory(self.space.problem, self.plan, held)
+        return self.space.model.memory(self.space.problem, self.plan, held)
+
+    def _memory(self) -> Document:
+        memory = self.memory()
         return {
             "per_card_bytes": float(memory.bytes[0]),
             "capacity_bytes": float(memory.capacity[0]),

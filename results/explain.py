@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from constraints.axes import complete, domains
-from costmodels.plans import NEUTRAL, WORDS, decode, encode
+from costmodels.plans import NEUTRAL, WORDS, FloatArray, decode, encode
 from costmodels.sessions import WORKLOADS
 from results.detail import Document, PlanDetail, number, violations
 from results.ranking import Ranking
@@ -140,7 +140,7 @@ def time_shares(detail: PlanDetail) -> dict[str, float]:
     """
     problem = detail.space.problem
     step = detail.step()
-    components = {name: float(column[0]) for name, column in step.components.items()}
+    components = _first_row(step.components)
     seconds = float(step.seconds[0])
     extra: dict[str, float] = {}
     if problem.workload.kind == "steady":
@@ -189,18 +189,17 @@ def compare(this: PlanDetail, best: PlanDetail) -> Document:
         "cost": _difference(float(this.outcomes.cost[0]), float(best.outcomes.cost[0])),
         "factors": _factors(this, best),
         "cost_terms": _terms(cost_terms(this), cost_terms(best)),
-        "step_terms": _terms(_step(this), _step(best)),
-        "memory_terms": _terms(_memory(this), _memory(best)),
+        "step_terms": _terms(
+            _first_row(this.step().components), _first_row(best.step().components)
+        ),
+        "memory_terms": _terms(
+            _first_row(this.memory().components), _first_row(best.memory().components)
+        ),
     }
 
 
-def _step(detail: PlanDetail) -> dict[str, float]:
-    return {name: float(column[0]) for name, column in detail.step().components.items()}
-
-
-def _memory(detail: PlanDetail) -> dict[str, float]:
-    breakdown: dict[str, float] = detail.document()["memory"]["breakdown"]
-    return breakdown
+def _first_row(components: Mapping[str, FloatArray]) -> dict[str, float]:
+    return {name: float(column[0]) for name, column in components.items()}
 
 
 def _factors(this: PlanDetail, best: PlanDetail) -> Document:

@@ -95,7 +95,7 @@ class HardwareSpec(Spec):
     """One line for people."""
     sources: tuple[str, ...] = ()
     """Where the figures come from."""
-    cards: Count
+    cards: Annotated[Count, Field(le=100_000)]
     """Cards in the whole machine."""
     card: Card
     """The accelerator."""

@@ -164,11 +164,11 @@ class Assumptions(Spec):
     @model_validator(mode="after")
     def _rising_bands(self) -> Self:
         if isinstance(self.overhead, tuple):
-            bounds = [band.up_to for band in self.overhead]
+            *bounds, last = [band.up_to for band in self.overhead]
             finite = [b for b in bounds if b is not None]
-            if bounds[:-1] != finite[: len(bounds) - 1] or finite != sorted(set(finite)):
+            if last is not None or finite != bounds or finite != sorted(set(finite)):
                 raise ValueError(
-                    "overhead bands must rise by up_to, and only the last may leave it out"
+                    "overhead bands must rise by up_to, and the last must leave it out"
                 )
         return self
 
@@ -181,7 +181,7 @@ class Search(Spec):
     executor: str = "local"
     """``local``, ``processes[:N]`` or ``ray[:ADDRESS]``."""
     seed: CountOrZero = 0
-    """Recorded with the result; an exhaustive search draws nothing."""
+    """Seed of the samples that stand in for very large spaces in the funnel and in conflicts."""
     variables: Later = None
     """Values that a search may choose besides the plan; not available in this version."""
     trials: Count = 500

@@ -6,6 +6,12 @@ from pydantic import BeforeValidator, Field
 
 from specs.base import Count, CountOrZero, Spec
 
+MOST_VALUES = 1000
+"""Values that may be listed for one axis."""
+
+
+_LISTED = Field(min_length=1, max_length=MOST_VALUES)
+
 
 def _as_tuple(value: object) -> object:
     """Let one value stand for a list of one; leave words and lists to the next check."""
@@ -15,18 +21,25 @@ def _as_tuple(value: object) -> object:
 
 
 Degrees = Annotated[
-    Literal["open"] | Annotated[tuple[Count, ...], Field(min_length=1)],
+    Literal["open"] | Annotated[tuple[Count, ...], _LISTED],
     BeforeValidator(_as_tuple),
 ]
 Counts = Annotated[
-    Literal["open"] | Annotated[tuple[CountOrZero, ...], Field(min_length=1)],
+    Literal["open"] | Annotated[tuple[CountOrZero, ...], _LISTED],
     BeforeValidator(_as_tuple),
 ]
 Switches = Annotated[
-    Literal["open"] | Annotated[tuple[bool, ...], Field(min_length=1)], BeforeValidator(_as_tuple)
+    Literal["open"] | Annotated[tuple[bool, ...], _LISTED],
+    BeforeValidator(_as_tuple),
 ]
-AllReduce = Literal["auto", "ring", "tree"]
-AllToAll = Literal["auto", "direct", "pairwise"]
+AllReduce = Annotated[
+    Literal["open"] | Annotated[tuple[Literal["auto", "ring", "tree"], ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
+AllToAll = Annotated[
+    Literal["open"] | Annotated[tuple[Literal["auto", "direct", "pairwise"], ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
 
 
 class Space(Spec):
@@ -68,23 +81,11 @@ class Space(Spec):
     """Sessions that one instance decodes together. Default: all it is given (``burst``), or the
     cheapest within memory and limits (``steady``)."""
     microbatches: Degrees | None = None
-    """Parts of a batch that follow each other through the pipeline. Default: as many as stages;
-    ``open``: 1 up to twice the stages."""
-    allreduce: (
-        Annotated[
-            Literal["open"] | Annotated[tuple[AllReduce, ...], Field(min_length=1)],
-            BeforeValidator(_as_tuple),
-        ]
-        | None
-    ) = None
+    """Parts of a batch that follow each other through the pipeline, never more than the batch has
+    sessions. Default: as many as stages; ``open``: 1 up to twice the stages."""
+    allreduce: AllReduce | None = None
     """Algorithm of AllReduce. Default ``auto``: the faster one for each group and size."""
-    alltoall: (
-        Annotated[
-            Literal["open"] | Annotated[tuple[AllToAll, ...], Field(min_length=1)],
-            BeforeValidator(_as_tuple),
-        ]
-        | None
-    ) = None
+    alltoall: AllToAll | None = None
     """Algorithm of All-to-All. Default ``auto``: the faster one for each group and size."""
     where: tuple[str, ...] = ()
     """Further rules between axes, such as ``ep == attention_dp`` or ``tp * cp <= 8``."""

@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from specs.base import Count, CountOrZero, Name, Spec
 from specs.units import Fraction, Seconds, SecondsOrZero, Tokens, TokensAtLeastOne
 
+MOST_SESSIONS = 10_000
+"""Sessions of a burst, each of which is followed to its end."""
+
 
 class SessionClass(Spec):
     """Sessions of one shape: what they hold, send, ask for, and by when."""
@@ -81,6 +84,11 @@ class Workload(Spec):
         return self
 
     def _check_burst(self) -> None:
+        if self.session_count > MOST_SESSIONS:
+            raise ValueError(
+                f"a burst holds at most {MOST_SESSIONS} sessions, got {self.session_count}; "
+                "a lasting load is kind steady"
+            )
         for c in self.classes:
             if c.sessions is None or c.share is not None:
                 raise ValueError(f"class {c.name!r} of a burst takes sessions, and no share")

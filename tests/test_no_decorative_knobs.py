@@ -26,7 +26,7 @@ EXAMPLES = sorted(file.stem for file in (ROOT / "examples").glob("*.yaml"))
 
 JUSTIFIED = {
     "model.parameters": "published count, for reading only: estimates count the shapes",
-    "search.seed": "recorded with the result; an exhaustive search draws nothing",
+    "search.seed": "draws samples of spaces too large to count, which no variant is",
     "search.trials": "belongs to a sampling search; an exhaustive one tries all",
     "search.method": "how the answer is found, not what it is: auto is exhaustive here",
 }

@@ -128,7 +128,10 @@ workload:
 objective: {{minimise: cost_per_on_time_session, currency: gpu_seconds}}
 limits: {{cards: {cards}}}
 space: {{{space}, allreduce: [ring]}}
-assumptions: {{activations: in_workspace, workspace: 2 GiB, read_shards: even, count_norms: true}}
+assumptions:
+  {{billing: allocated, overlap: per_operator, routing: uniform_without_replacement,
+    activations: in_workspace, workspace: 2 GiB, read_shards: even, count_norms: true}}
+cost_model: roofline
 """
 
 
@@ -145,7 +148,10 @@ workload:
 objective: {{minimise: cost_per_on_time_session, currency: gpu_seconds}}
 limits: {{cards: 1}}
 space: {{tp: [1], ep: [1], expert_tp: [1], batch: [{batch}]}}
-assumptions: {{activations: in_workspace, count_norms: true, steady_context: start}}
+assumptions:
+  {{billing: allocated, overlap: per_operator, routing: uniform_without_replacement,
+    activations: in_workspace, workspace: 2 GiB, count_norms: true, steady_context: start}}
+cost_model: roofline
 """
 
 

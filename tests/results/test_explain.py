@@ -60,6 +60,12 @@ def test_excluded_plan_names_every_rule_it_breaks() -> None:
     assert {"query_heads", "space.tp"} <= {v["constraint"] for v in outside["violations"]}
 
 
+def test_a_degree_beyond_all_reason_is_explained_like_any_other() -> None:
+    document = planner.explain(FOUR, "pp=900000000")
+    names = {v["constraint"] for v in document["violations"]}
+    assert {"layers", "fabric", "cards", "space.pp"} <= names
+
+
 def test_funnel_is_that_of_the_ranking() -> None:
     ranking = rank(FOUR)
     assert explain_space(ranking)["funnel"] == ranking.document()["funnel"]

@@ -157,7 +157,7 @@ def test_every_expert_and_copy_has_a_slot(raw: dict[str, Any], axes: dict[str, i
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 12))
 def test_stages_hold_all_layers_in_order_and_evenly(counts: list[int], stages: int) -> None:
     held = sharding.stage_layers(tuple(counts), stages)
-    assert held.shape == (stages, len(counts))
+    assert held.shape == (min(stages, sum(counts)), len(counts)), "no stage is empty"
     assert held.sum(axis=0).tolist() == counts
     sizes = held.sum(axis=1).tolist()
     assert max(sizes) - min(sizes) <= 1

@@ -88,7 +88,7 @@ def _default(problem: Problem, axis: str) -> tuple[int, ...]:
     cards, model = problem.card_limit, problem.model
     inner = problem.hardware.levels[0].size
     if axis == "tp":
-        heads = [g.attention.q_heads for g in model.layers]
+        heads = list(model.units("heads")) or [cards]
         return _shared_divisors(heads, min(cards, inner))
     if axis == "pp":
         domains = min(-(-cards // inner), model.layer_count)
@@ -103,7 +103,7 @@ def _default(problem: Problem, axis: str) -> tuple[int, ...]:
 def _open(problem: Problem, axis: str) -> tuple[int, ...]:
     """All values of an axis that can fit at all."""
     cards, model = problem.card_limit, problem.model
-    heads = [g.attention.q_heads for g in model.layers]
+    heads = list(model.units("heads")) or [cards]
     moe = model.is_moe
     ranges: dict[str, Callable[[], tuple[int, ...]]] = {
         "tp": lambda: _shared_divisors(heads, cards),

@@ -5,13 +5,19 @@ import numpy as np
 from constraints.base import Case, Constraint, first
 from costmodels import sharding
 from costmodels.plans import NEUTRAL, FloatArray, IntArray
-from specs.model import DenseFfn, Format, MoeFfn
+from specs.model import ModelSpec
 from specs.problem import Problem
+from specs.tensors import Matrix
 
 
 def _left_over(total: int, parts: IntArray) -> FloatArray:
     """0 where ``parts`` divides ``total``, else minus the remainder."""
     return -(total % parts).astype(np.float64)
+
+
+def _worst(totals: tuple[int, ...], parts: IntArray) -> FloatArray:
+    """Worst remainder of several totals, as a margin."""
+    return np.min([np.zeros(parts.shape), *(_left_over(t, parts) for t in totals)], axis=0)
 
 
 class QueryHeads(Constraint):
@@ -23,14 +29,11 @@ class QueryHeads(Constraint):
     unit = "heads"
 
     def margin(self, case: Case) -> FloatArray:
-        heads = {g.attention.q_heads for g in case.problem.model.layers}
-        return np.min([_left_over(h, case.plans.tp) for h in heads], axis=0)
+        return _worst(case.problem.model.units("heads"), case.plans.tp)
 
     def reason(self, case: Case) -> str:
         tp = first(case.plans.tp)
-        heads = next(
-            g.attention.q_heads for g in case.problem.model.layers if g.attention.q_heads % tp
-        )
+        heads = next(h for h in case.problem.model.units("heads") if h % tp)
         return f"{heads} query heads do not divide by TP {tp}"
 
 
@@ -44,17 +47,17 @@ class KvHeads(Constraint):
 
     def margin(self, case: Case) -> FloatArray:
         shards = sharding.head_shards(case.plans)
-        margins = []
-        for group in case.problem.model.layers:
-            heads = group.attention.kv_heads
+        margins = [np.zeros(len(case.plans))]
+        for heads in case.problem.model.units("kv_heads"):
             left = np.minimum(heads % shards, shards % heads)
             margins.append(-left.astype(np.float64))
         return np.min(margins, axis=0)
 
     def reason(self, case: Case) -> str:
         shards = first(sharding.head_shards(case.plans))
-        heads = sorted({g.attention.kv_heads for g in case.problem.model.layers})
-        return f"{heads[0]} KV heads and {shards} head shards do not divide each other"
+        units = case.problem.model.units("kv_heads")
+        heads = next(h for h in units if h % shards and shards % h)
+        return f"{heads} KV heads and {shards} head shards do not divide each other"
 
 
 class KvSplit(Constraint):
@@ -78,21 +81,19 @@ class FfnWidth(Constraint):
     """TP deals whole columns of the dense feed-forward matrices."""
 
     name = "ffn_width"
-    title = "TP divides the dense intermediate width"
+    title = "TP divides the intermediate width of dense networks and shared experts"
     reads = ("tp",)
     unit = "columns"
 
     def applies(self, problem: Problem) -> bool:
-        return any(isinstance(g.ffn, DenseFfn) for g in problem.model.layers)
+        return bool(problem.model.units("width"))
 
     def margin(self, case: Case) -> FloatArray:
-        widths = {g.ffn.intermediate for g in case.problem.model.layers if g.ffn.kind == "dense"}
-        return np.min([_left_over(w, case.plans.tp) for w in widths], axis=0)
+        return _worst(case.problem.model.units("width"), case.plans.tp)
 
     def reason(self, case: Case) -> str:
         tp = first(case.plans.tp)
-        widths = [g.ffn.intermediate for g in case.problem.model.layers if g.ffn.kind == "dense"]
-        width = next(w for w in widths if w % tp)
+        width = next(w for w in case.problem.model.units("width") if w % tp)
         return f"an intermediate width of {width} does not divide by TP {tp}"
 
 
@@ -279,53 +280,56 @@ class QuantisationBlocks(Constraint):
     unit = "columns"
 
     def applies(self, problem: Problem) -> bool:
-        formats = problem.model.formats
-        return any(f.block for f in (formats.attention, formats.ffn, formats.experts))
+        return bool(self._blocked(problem.model))
 
-    def _shards(self, case: Case) -> list[tuple[str, Format, IntArray]]:
-        """Width of every split dimension on one card, with the format that cuts it."""
+    @staticmethod
+    def _blocked(model: ModelSpec) -> list[Matrix]:
+        """Matrices that are dealt to ranks and stored in blocks."""
+        matrices = [m for ffn in model.moe for m in ffn.expert(model.hidden)]
+        matrices += model.matrices
+        return [m for m in matrices if m.cut and getattr(model.formats, m.tensor).block]
+
+    def _shards(self, case: Case) -> list[tuple[str, IntArray, int]]:
+        """Name and width of every dealt dimension on one card, and the block that cuts it."""
         model, plans = case.problem.model, case.plans
-        found: list[tuple[str, Format, IntArray]] = []
-        for group in model.layers:
-            attention = group.attention
-            found.append(
-                (
-                    "query heads",
-                    model.formats.attention,
-                    sharding.query_heads(attention, plans) * attention.head_dim,
-                )
+        found: list[tuple[str, IntArray, int]] = []
+        for matrix in self._blocked(model):
+            block = getattr(model.formats, matrix.tensor).block
+            routed = matrix.tensor == "experts"
+            # Experts are dealt over ranks of their own, as wide as TP would deal them.
+            ranks = plans.with_columns(tp=plans.expert_tp, kv_split=np.ones_like(plans.tp))
+            rows, columns = sharding.shard(matrix, ranks if routed else plans)
+            side, width, whole = (
+                (0, rows, matrix.rows) if matrix.is_output else (1, columns, matrix.columns)
             )
-            found.append(
-                (
-                    "KV heads",
-                    model.formats.attention,
-                    sharding.kv_heads(attention, plans) * attention.head_dim,
-                )
-            )
-            if isinstance(group.ffn, MoeFfn):
-                width = sharding.expert_width(group.ffn, plans)
-                found.append(("an expert", model.formats.experts, width))
-            else:
-                width = sharding.ffn_width(group.ffn, plans)
-                found.append(("the dense network", model.formats.ffn, width))
-        return [(name, fmt, width) for name, fmt, width in found if fmt.block]
+            name = _DEALT.get(matrix.tensor) or _DEALT[matrix.cut.over if matrix.cut else ""]
+            dealt = np.asarray(width) * np.ones_like(plans.tp)
+            # A matrix that is not dealt may end in part of a block.
+            found.append((name, np.where(dealt == whole, 0, dealt), block[side]))
+        return found
 
     def margin(self, case: Case) -> FloatArray:
         margins = [np.zeros(len(case.plans))]
-        for _, fmt, width in self._shards(case):
-            for block in fmt.block or ():
-                margins.append(-(width % block).astype(np.float64))
+        margins += [-(w % block).astype(np.float64) for _, w, block in self._shards(case)]
         return np.min(margins, axis=0)
 
     def reason(self, case: Case) -> str:
-        for name, fmt, width in self._shards(case):
-            for block in fmt.block or ():
-                if first(width) % block:
-                    return (
-                        f"a card's share of {name} is {first(width)} wide, not a multiple of the "
-                        f"quantisation block of {block}"
-                    )
+        for name, width, block in self._shards(case):
+            if first(width) % block:
+                return (
+                    f"a card's share of {name} is {first(width)} wide, not a multiple of the "
+                    f"quantisation block of {block}"
+                )
         return "all shards hold whole blocks"
+
+
+_DEALT = {
+    "experts": "an expert",
+    "shared_experts": "the shared experts",
+    "heads": "query heads",
+    "kv_heads": "KV heads",
+    "width": "the dense network",
+}
 
 
 SHARDING: tuple[Constraint, ...] = (

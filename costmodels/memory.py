@@ -6,9 +6,11 @@ import numpy as np
 
 from costmodels import sharding
 from costmodels.base import MemoryEstimate
+from costmodels.operators import attention as attention_operators
 from costmodels.operators import ffn as ffn_operators
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import BITS
+from specs.formats import BITS
+from specs.model import Layer
 from specs.problem import Problem
 
 LOGITS_BYTES = BITS["fp32"] // 8
@@ -31,45 +33,66 @@ def estimate(problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEsti
     return MemoryEstimate(components, capacity)
 
 
-def _peak_tokens(problem: Problem, held: FloatArray) -> FloatArray:
-    peaks = np.array([float(c.peak_context) for c in problem.workload.classes])
-    tokens: FloatArray = held @ peaks
-    return tokens
+def _layer_bytes(
+    problem: Problem, plans: PlanTable, held: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Bytes of weights, and of all sessions' context, of one layer of each kind.
 
-
-def _layer_bytes(problem: Problem, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
-    """Bytes of weights, and of KV per token, of one layer of each group; ``(groups, plans)``."""
+    Both have shape ``(kinds, plans)``.
+    """
     model, assumptions = problem.model, problem.assumptions
-    weights, kv = [], []
-    for group in model.layers:
-        by_class = sharding.layer_weights(model, group, plans, assumptions)
+    weights, context = [], []
+    for kind in model.kinds:
+        by_class = sharding.layer_weights(model, kind, plans, assumptions)
         weights.append(np.sum(list(by_class.values()), axis=0))
-        per_token = sharding.kv_bytes_per_token(model, group.attention, plans)
-        kv.append(per_token * sharding.history_share(plans))
-    return np.array(weights), np.array(kv)
+        context.append(_context_bytes(problem, kind, plans, held))
+    return np.array(weights), np.array(context)
+
+
+def _context_bytes(problem: Problem, kind: Layer, plans: PlanTable, held: FloatArray) -> FloatArray:
+    """Bytes that all sessions of a rank keep in one layer, each at its peak context."""
+    total: FloatArray = np.zeros(len(plans))
+    for index, shape in enumerate(problem.workload.classes):
+        one = sharding.session_bytes(
+            problem.model, kind, plans, shape.peak_context, problem.assumptions
+        )
+        total = total + held[:, index] * one
+    return total
+
+
+def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
+    """Bytes on the first and on the last stage beside their layers, the output head excepted."""
+    model = problem.model
+    first = sharding.embedding_bytes(model, plans)
+    for module in model.modules:
+        first = first + (module.bytes / plans.tp if module.spread else module.bytes)
+    norm = model.hidden * model.formats.norms.bytes_per_number
+    mixer = sharding.vector_bytes(model, model.last_mixer.vectors)
+    shares = sharding.matrix_shares(model, model.last_mixer.matrices, plans, problem.assumptions)
+    last = np.full(len(plans), norm + mixer) + sum(size for _, size in shares.values())
+    if model.draft:
+        last = last + sharding.draft_weights(model, model.draft, plans, problem.assumptions)
+    return first, last
 
 
 def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """Weights and KV of the pipeline stage whose cards are fullest."""
     model = problem.model
-    counts = tuple(group.count for group in model.layers)
-    layer_weights, layer_kv = _layer_bytes(problem, plans)
-    embedding = sharding.embedding_bytes(model, plans)
-    final = model.hidden * model.formats.norms.bytes_per_number
+    layer_weights, layer_context = _layer_bytes(problem, plans, held)
+    first, last = _edge_weights(problem, plans)
     head = sharding.head_bytes(model, plans)
-    tokens = _peak_tokens(problem, held)
     weights = np.empty(len(plans))
     kv = np.empty(len(plans))
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
-        layers = sharding.stage_layers(counts, int(stages))
+        layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
         stage_weights = layers @ layer_weights[:, rows]
-        stage_weights[0] += embedding[rows]
-        stage_weights[-1] += final
+        stage_weights[0] += first[rows]
+        stage_weights[-1] += last[rows]
         # Tied weights are stored once where the first stage is the last.
         if not (model.tied_embeddings and len(layers) == 1):
             stage_weights[-1] += head[rows]
-        stage_kv = layers @ (layer_kv[:, rows] * tokens[rows])
+        stage_kv = layers @ layer_context[:, rows]
         fullest = np.argmax(stage_weights + stage_kv, axis=0)
         weights[rows] = np.take_along_axis(stage_weights, fullest[None], axis=0)[0]
         kv[rows] = np.take_along_axis(stage_kv, fullest[None], axis=0)[0]
@@ -79,13 +102,14 @@ def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict
 def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """One copy of weights and KV, spread evenly over the cards of an instance."""
     one_card = PlanTable.from_columns({"tp": [1]})
-    nothing = np.zeros((1, len(problem.workload.classes)))
-    whole = _fullest_stage(problem, one_card, nothing)["weights"][0]
-    _, layer_kv = _layer_bytes(problem, one_card)
-    counts = np.array([group.count for group in problem.model.layers])
-    per_token = float(counts @ layer_kv[:, 0])
-    tokens = _peak_tokens(problem, held) * plans.attention_dp
-    return {"weights": whole / plans.cards, "kv": per_token * tokens / plans.cards}
+    whole = _fullest_stage(problem, one_card, np.zeros((1, held.shape[1])))["weights"][0]
+    counts = np.array(problem.model.kind_counts)
+    session = [
+        float(counts @ _layer_bytes(problem, one_card, one[None])[1][:, 0])
+        for one in np.eye(held.shape[1])
+    ]
+    kept = held @ np.array(session) * plans.attention_dp
+    return {"weights": whole / plans.cards, "kv": kept / plans.cards}
 
 
 def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatArray:
@@ -103,12 +127,11 @@ def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatA
     longest = max(c.prompt for c in problem.workload.classes)
     rows = np.maximum(sequences, longest / plans.cp)
     largest: FloatArray = np.zeros(len(plans))
-    for group in model.layers:
-        heads = sharding.query_heads(group.attention, plans)
-        heads = heads + 2 * sharding.kv_heads(group.attention, plans)
-        attention = rows * (model.hidden + heads * group.attention.head_dim)
-        network = ffn_operators.activation_numbers(model, group, plans, rows)
-        largest = np.maximum(largest, np.maximum(attention, network))
+    for kind in model.kinds:
+        parts = kind.attention.parts(model.hidden, "prefill")
+        between = attention_operators.activation_numbers(parts, plans, rows)
+        network = ffn_operators.activation_numbers(model, kind.ffn, plans, rows)
+        largest = np.maximum(largest, np.maximum(rows * model.hidden + between, network))
     shards = np.where(plans.sp == 1, plans.tp, 1)
     numbers = rows * model.hidden / shards + largest
     logits = sequences * sharding.vocabulary_rows(model, plans) * LOGITS_BYTES

@@ -19,11 +19,14 @@ from costmodels.collectives.fabric import (
     exchange_seconds,
 )
 from costmodels.operators import attention, ffn
-from costmodels.operators.work import Operator, Pass
+from costmodels.operators.work import Operator, Pass, dense
 from costmodels.pipeline import cycle
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import LayerGroup, MoeFfn
+from specs.attention import Attention
+from specs.ffn import Ffn, MoeFfn
+from specs.model import Engram
 from specs.problem import PhaseEfficiency, Problem
+from specs.tensors import Parts
 
 
 @dataclass
@@ -138,11 +141,11 @@ def _forward(
 ) -> StepEstimate:
     """Compose operators, collectives, stages and overhead into one step."""
     efficiency: PhaseEfficiency = getattr(problem.assumptions.efficiency, pass_.phase)
-    layers = [_layer(problem, group, plans, pass_, efficiency) for group in problem.model.layers]
+    layers = _layers(problem, plans, pass_, efficiency)
     first, last = _edges(problem, plans, pass_, efficiency)
     whole = _Tally(len(plans))
-    for group, layer in zip(problem.model.layers, layers, strict=True):
-        whole.add_scaled(layer, group.count)
+    for count, layer in zip(problem.model.kind_counts, layers, strict=True):
+        whole.add_scaled(layer, count)
     whole.add_scaled(first, 1)
     whole.add_scaled(last, 1)
     overlap = problem.assumptions.overlap
@@ -186,36 +189,92 @@ def _tally(
     return tally
 
 
-def _layer(
+def _layers(
+    problem: Problem, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> list[_Tally]:
+    """One layer of each kind; kinds share the halves that they have in common."""
+    model = problem.model
+    attentions = {
+        kind: _attention(problem, kind, plans, pass_, efficiency)
+        for kind in dict.fromkeys(k.attention for k in model.kinds)
+    }
+    networks = {
+        kind: _network(problem, kind, plans, pass_, efficiency)
+        for kind in dict.fromkeys(k.ffn for k in model.kinds)
+    }
+    layers = []
+    for kind in model.kinds:
+        layer = _Tally(len(plans))
+        layer.add_scaled(attentions[kind.attention], 1)
+        layer.add_scaled(networks[kind.ffn], 1)
+        if kind.engram:
+            table = _engram(problem, kind.engram, plans, pass_)
+            layer.add_scaled(_tally(problem, plans, table, [], efficiency), 1)
+        layers.append(layer)
+    return layers
+
+
+def _attention(
     problem: Problem,
-    group: LayerGroup,
+    kind: Attention,
     plans: PlanTable,
     pass_: Pass,
     efficiency: PhaseEfficiency,
 ) -> _Tally:
-    """One layer of a group."""
-    operators = attention.operators(problem, group, plans, pass_)
-    operators += ffn.operators(problem, group, plans, pass_)
-    rows = pass_.rank_tokens(plans.cp)
-    sums = ffn.output_sum(problem, plans, rows)
-    exchanges = attention.exchanges(problem, group, plans, pass_) + sums
-    exchanges += ffn.exchanges(problem, group, plans, pass_)
-    if not isinstance(group.ffn, MoeFfn):
-        exchanges += sums
-    if problem.assumptions.count_norms:
-        size = sharding.norm_bytes(problem.model, group)
-        operators.append(_vectors(problem, plans, size))
+    """The attention half of a layer."""
+    parts = kind.parts(problem.model.hidden, pass_.phase)
+    operators = attention.operators(problem, parts, plans, pass_)
+    operators += _around(problem, parts, plans, pass_)
+    exchanges = attention.exchanges(problem, parts, plans, pass_)
+    if any(matrix.is_output for matrix in parts.matrices):
+        exchanges += ffn.output_sum(problem, plans, pass_.rank_tokens(plans.cp))
+    return _tally(problem, plans, operators, exchanges, efficiency)
+
+
+def _network(
+    problem: Problem, kind: Ffn, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> _Tally:
+    """The feed-forward half of a layer."""
+    operators = ffn.operators(problem, kind, plans, pass_)
+    operators += _around(problem, kind.parts(problem.model.hidden), plans, pass_)
+    exchanges = ffn.exchanges(problem, kind, plans, pass_)
     tally = _tally(problem, plans, operators, exchanges, efficiency)
-    if isinstance(group.ffn, MoeFfn):
-        outcome = ffn.routed(problem, group.ffn, plans, pass_)
+    if isinstance(kind, MoeFfn):
+        outcome = ffn.routed(problem, kind, plans, pass_)
         tally.counts["active_experts"] = outcome.active
         tally.counts["busiest_group_tasks"] = outcome.busiest_tasks
     return tally
 
 
+def _around(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> list[Operator]:
+    """Norms and mixer of the residual streams around one half of a layer."""
+    model = problem.model
+    if not parts.matrices:
+        return []
+    rows = pass_.rank_tokens(plans.cp)
+    found = dense(problem, model.mixer.matrices, plans, rows, "ffn")
+    if problem.assumptions.count_norms:
+        norms = sharding.vector_bytes(model, sharding.half_norms(model, parts), read=True)
+        found.append(_vectors(problem, plans, norms))
+    return found
+
+
+def _engram(problem: Problem, table: Engram, plans: PlanTable, pass_: Pass) -> list[Operator]:
+    """Rows that the tokens look up, and the projection of them."""
+    rows = pass_.rank_tokens(plans.cp)
+    looked_up = rows * (table.lookups * table.row_bytes)
+    return [
+        Operator("engram", "ffn", "engram", np.zeros(len(plans)), looked_up),
+        *dense(problem, (table.matrix,), plans, rows, "ffn"),
+    ]
+
+
 def _vectors(problem: Problem, plans: PlanTable, size: FloatArray | float) -> Operator:
     """Reads that multiply nothing: norms and embedding rows, whole on every rank unless even."""
-    share = plans.tp if problem.assumptions.read_shards == "even" else np.ones_like(plans.tp)
+    one = np.ones_like(plans.tp)
+    share = {"exact": one, "even": plans.tp, "pooled": plans.stage_cards}[
+        problem.assumptions.read_shards
+    ]
     nothing = np.zeros(len(plans))
     return Operator("dense_weights", "head", "head", nothing, size / share)
 
@@ -230,7 +289,8 @@ def _edges(
     numbers = float(model.hidden) * sharding.vocabulary_rows(model, plans)
     # Only the last position of each sequence is projected onto the vocabulary.
     flops = 2.0 * pass_.rank_sequences * numbers
-    last = [Operator("dense_weights", "head", "head", flops, sharding.head_bytes(model, plans))]
+    last = [Operator("dense_weights", "head", "head", flops, _head_read(problem, plans))]
+    last += dense(problem, model.last_mixer.matrices, plans, pass_.rank_sequences, "ffn")
     if problem.assumptions.count_norms:
         row = model.hidden * model.formats.embedding.bytes_per_number
         first.append(_vectors(problem, plans, rows * row))
@@ -239,6 +299,14 @@ def _edges(
         _tally(problem, plans, first, [], efficiency),
         _tally(problem, plans, last, [], efficiency),
     )
+
+
+def _head_read(problem: Problem, plans: PlanTable) -> FloatArray:
+    """Bytes of the output projection that one card reads."""
+    if problem.assumptions.read_shards == "pooled":
+        one = PlanTable.from_columns({"tp": [1]})
+        return sharding.head_bytes(problem.model, one) / plans.stage_cards
+    return sharding.head_bytes(problem.model, plans)
 
 
 def _pipeline(
@@ -259,11 +327,11 @@ def _pipeline(
     components["pipeline_send"] = sends
     per_layer = np.array([layer.totals() for layer in layers])
     first, last = (edge.totals() for edge in edges)
-    counts = tuple(group.count for group in problem.model.layers)
+    model = problem.model
     slowest, through = np.empty(len(plans)), np.empty(len(plans))
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
-        held = sharding.stage_layers(counts, int(stages))
+        held = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
         stage = np.einsum("sg,gkp->skp", held, per_layer[:, :, rows])
         stage[0] += first[:, rows]
         stage[-1] += last[:, rows]

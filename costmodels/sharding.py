@@ -5,32 +5,37 @@ arrays of shape ``(plans,)``. Every function is defined for degrees that do not 
 share is then rounded up, and the sharding constraints say that the plan is not allowed.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import DenseFfn, GqaAttention, LayerGroup, ModelSpec, MoeFfn, StoredFormat
+from specs.ffn import MoeFfn
+from specs.formats import Format, StoredFormat
+from specs.model import Draft, Layer, ModelSpec
 from specs.problem import Assumptions
+from specs.tensors import Matrix, Parts, State, Stream, Vectors
+
+Runs = tuple[tuple[int, int], ...]
+"""A stack as (kind of layer, layers in a row)."""
 
 
 @lru_cache(maxsize=4096)
-def stage_layers(layer_counts: tuple[int, ...], stages: int) -> IntArray:
-    """Return how many layers of each group each stage holds, shape ``(stages, groups)``.
+def stage_layers(runs: Runs, kinds: int, stages: int) -> IntArray:
+    """Return how many layers of each kind each stage holds, shape ``(stages, kinds)``.
 
     Layers stay in order and are split as evenly as whole layers allow. The first stages take the
     extra ones, because the last also computes the output head. Stages beyond the layers would be
     empty, whatever their number, so there is no row for them.
     """
-    total = sum(layer_counts)
+    of_layer = np.repeat([kind for kind, _ in runs], [count for _, count in runs])
+    total = len(of_layer)
     stages = min(stages, total)
     sizes = np.full(stages, total // stages)
     sizes[: total % stages] += 1
-    ends = np.cumsum(sizes)
-    group_ends = np.cumsum(layer_counts)
-    starts, group_starts = ends - sizes, group_ends - np.asarray(layer_counts)
-    overlap = np.minimum(ends[:, None], group_ends) - np.maximum(starts[:, None], group_starts)
-    held: IntArray = np.maximum(overlap, 0)
+    held: IntArray = np.zeros((stages, kinds), dtype=np.int64)
+    np.add.at(held, (np.repeat(np.arange(stages), sizes), of_layer), 1)
     held.setflags(write=False)
     return held
 
@@ -56,32 +61,9 @@ def matrix_bytes(
     return np.asarray(size, dtype=np.float64)
 
 
-def query_heads(attention: GqaAttention, plans: PlanTable) -> IntArray:
-    """Query heads whose projections one rank holds."""
-    return -(-attention.q_heads // plans.tp)
-
-
 def head_shards(plans: PlanTable) -> IntArray:
     """Ranks of a TP group that hold different heads; ``kv_split`` of them share each history."""
     return np.maximum(plans.tp // plans.kv_split, 1)
-
-
-def attended_heads(attention: GqaAttention, plans: PlanTable) -> IntArray:
-    """Query heads that one rank attends with: those of its head shard."""
-    return -(-attention.q_heads // head_shards(plans))
-
-
-def ffn_width(ffn: DenseFfn, plans: PlanTable) -> IntArray:
-    """Intermediate width of a dense network on one card."""
-    return -(-ffn.intermediate // plans.tp)
-
-
-def kv_heads(attention: GqaAttention, plans: PlanTable) -> IntArray:
-    """KV heads that one rank holds: its share, or one copy where TP exceeds the KV heads.
-
-    ``kv_split`` ranks share the history of the same heads, so heads are dealt to fewer shards.
-    """
-    return -(-attention.kv_heads // head_shards(plans))
 
 
 def history_share(plans: PlanTable) -> FloatArray:
@@ -89,48 +71,76 @@ def history_share(plans: PlanTable) -> FloatArray:
     return 1.0 / (plans.kv_split * plans.cp)
 
 
-def attention_shares(
-    model: ModelSpec, attention: GqaAttention, plans: PlanTable, assumptions: Assumptions
-) -> tuple[FloatArray, FloatArray]:
-    """Numbers and bytes of the projections of one layer that one card holds and reads.
+def attended_heads(heads: int, plans: PlanTable) -> IntArray:
+    """Query heads that one rank attends with: those of its head shard."""
+    return -(-heads // head_shards(plans))
 
-    Ranks that hold the same KV head hold its K and V projections too; with ``read_shards: even``
-    every rank is counted with an even share of all projections instead.
+
+def shard(matrix: Matrix, plans: PlanTable) -> tuple[IntArray | int, IntArray | int]:
+    """Rows and columns of a matrix on one rank.
+
+    Ranks that hold the same KV head hold its projections too: KV heads are dealt to fewer ranks
+    where ``kv_split`` of them share a history, and copied where TP exceeds them.
     """
-    if assumptions.read_shards == "exact":
-        return _projections(model, attention, plans)
-    numbers, size = _projections(model, attention, PlanTable.from_columns({"tp": [1]}))
-    return numbers / plans.tp, size / plans.tp
+    cut = matrix.cut
+    if cut is None:
+        return matrix.rows, matrix.columns
+    ranks = head_shards(plans) if cut.over == "kv_heads" else plans.tp
+    units = -(-cut.units // ranks)
+    if cut.side == "rows":
+        return units * (matrix.rows // cut.units), matrix.columns
+    return matrix.rows, units * (matrix.columns // cut.units)
 
 
-def _projections(
-    model: ModelSpec, attention: GqaAttention, plans: PlanTable
+def matrix_share(
+    number_format: Format, matrix: Matrix, plans: PlanTable, assumptions: Assumptions
 ) -> tuple[FloatArray, FloatArray]:
-    fmt = model.formats.attention
-    width_q = query_heads(attention, plans) * attention.head_dim
-    width_kv = kv_heads(attention, plans) * attention.head_dim
-    size = (
-        matrix_bytes(fmt, model.hidden, width_q)
-        + 2 * matrix_bytes(fmt, model.hidden, width_kv)
-        + matrix_bytes(fmt, width_q, model.hidden)
-    )
-    numbers = 2 * model.hidden * (width_q + width_kv)
-    return numbers.astype(np.float64), size
+    """Numbers and bytes of a matrix, all copies, that one rank holds and reads.
+
+    With ``read_shards: even`` every rank counts an even share of the whole instead, and with
+    ``pooled`` an even share over all cards of a stage is read.
+    """
+    whole = matrix.times * matrix_bytes(number_format, matrix.rows, matrix.columns)
+    if assumptions.read_shards == "even":
+        return matrix.numbers / plans.tp, whole / plans.tp
+    rows, columns = shard(matrix, plans)
+    shape = plans.tp.shape
+    numbers = np.broadcast_to(matrix.times * np.multiply(rows, columns, dtype=np.float64), shape)
+    if assumptions.read_shards == "pooled":
+        return numbers, whole / plans.stage_cards
+    size = matrix.times * matrix_bytes(number_format, rows, columns)
+    return numbers, np.broadcast_to(size, shape)
 
 
-def ffn_bytes(number_format: StoredFormat, hidden: int, width: IntArray | FloatArray) -> FloatArray:
-    """Bytes of a gated network of three matrices, ``width`` wide in the middle."""
-    up_and_gate = 2 * matrix_bytes(number_format, hidden, width)
-    return up_and_gate + matrix_bytes(number_format, width, hidden)
+def matrix_shares(
+    model: ModelSpec, matrices: Iterable[Matrix], plans: PlanTable, assumptions: Assumptions
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Numbers and bytes of some matrices on one rank, by tensor class."""
+    found: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for matrix in matrices:
+        number_format: Format = getattr(model.formats, matrix.tensor)
+        numbers, size = matrix_share(number_format, matrix, plans, assumptions)
+        if matrix.tensor in found:
+            others = found[matrix.tensor]
+            numbers, size = others[0] + numbers, others[1] + size
+        found[matrix.tensor] = numbers, size
+    return found
 
 
-def norm_bytes(model: ModelSpec, group: LayerGroup) -> float:
-    """Bytes of the normalisation weights and biases of one layer; every rank holds them all."""
-    attention = group.attention
-    per_head = 2 * attention.head_dim if attention.qk_norm else 0
-    bias = attention.q_heads + 2 * attention.kv_heads if attention.qkv_bias else 0
-    numbers = 2 * model.hidden + per_head + bias * attention.head_dim
-    return numbers * model.formats.norms.bytes_per_number
+def vector_bytes(model: ModelSpec, vectors: Iterable[Vectors], *, read: bool = False) -> float:
+    """Bytes of elementwise numbers, all or those that every step reads; every rank holds them."""
+    size = {"norms": model.formats.norms.bytes_per_number, "fp32": 4.0, "int64": 8.0}
+    return sum(v.numbers * size[v.tensor] for v in vectors if v.read or not read)
+
+
+def half_norms(model: ModelSpec, parts: Parts) -> tuple[Vectors, ...]:
+    """Vectors of one half of a layer: its own, its input norm, and those of its mixer.
+
+    A half without tensors is not there, and has no norm.
+    """
+    if not parts.matrices:
+        return ()
+    return (Vectors(model.hidden), *parts.vectors, *model.mixer.vectors)
 
 
 def experts_per_group(ffn: MoeFfn, plans: PlanTable, assumptions: Assumptions) -> FloatArray:
@@ -149,29 +159,63 @@ def expert_width(ffn: MoeFfn, plans: PlanTable) -> IntArray:
     return -(-ffn.intermediate // plans.expert_tp)
 
 
+def expert_share(model: ModelSpec, ffn: MoeFfn, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
+    """Numbers and bytes of one routed expert on one card."""
+    numbers, size = np.zeros(len(plans)), np.zeros(len(plans))
+    width = expert_width(ffn, plans)
+    for matrix in ffn.expert(model.hidden):
+        by_rows = matrix.is_output
+        rows, columns = (width, matrix.columns) if by_rows else (matrix.rows, width)
+        numbers += matrix.times * np.multiply(rows, columns, dtype=np.float64)
+        size += matrix.times * matrix_bytes(model.formats.experts, rows, columns)
+    biases = ffn.expert_vectors(model.hidden) / plans.expert_tp
+    return numbers, size + biases * model.formats.norms.bytes_per_number
+
+
 def vocabulary_rows(model: ModelSpec, plans: PlanTable) -> IntArray:
     """Rows of the vocabulary on one rank; the last rank is padded, as engines do."""
     return -(-model.vocab // plans.tp)
 
 
 def layer_weights(
-    model: ModelSpec, group: LayerGroup, plans: PlanTable, assumptions: Assumptions
+    model: ModelSpec, layer: Layer, plans: PlanTable, assumptions: Assumptions
 ) -> dict[str, FloatArray]:
-    """Bytes of one layer of ``group`` on one card, by tensor class."""
-    formats = model.formats
-    weights = {
-        "attention": attention_shares(model, group.attention, plans, assumptions)[1],
-        "norms": np.full(len(plans), norm_bytes(model, group)),
-    }
-    ffn = group.ffn
-    if isinstance(ffn, MoeFfn):
-        one = ffn_bytes(formats.experts, model.hidden, expert_width(ffn, plans))
-        weights["experts"] = experts_per_group(ffn, plans, assumptions) * one
-        router = float(matrix_bytes(formats.router, model.hidden, ffn.experts))
-        weights["router"] = np.full(len(plans), router)
-    else:
-        weights["ffn"] = ffn_bytes(formats.ffn, model.hidden, ffn_width(ffn, plans))
+    """Bytes of one layer of a kind on one card, by tensor class."""
+    weights: dict[str, FloatArray] = {}
+    norms = 0.0
+    for parts in (layer.attention.parts(model.hidden, "decode"), layer.ffn.parts(model.hidden)):
+        mixer = model.mixer.matrices if parts.matrices else ()
+        shares = matrix_shares(model, (*parts.matrices, *mixer), plans, assumptions)
+        for tensor, (_, size) in shares.items():
+            weights[tensor] = weights.get(tensor, 0.0) + size
+        norms += vector_bytes(model, half_norms(model, parts))
+    weights["norms"] = np.full(len(plans), norms)
+    if isinstance(layer.ffn, MoeFfn):
+        _, one = expert_share(model, layer.ffn, plans)
+        weights["experts"] = experts_per_group(layer.ffn, plans, assumptions) * one
+    if layer.engram:
+        matrix = float(
+            matrix_bytes(model.formats.engram, layer.engram.inputs, layer.engram.outputs)
+        )
+        weights["engram"] = layer.engram.table_bytes / plans.tp + matrix
     return weights
+
+
+def draft_weights(
+    model: ModelSpec, draft: Draft, plans: PlanTable, assumptions: Assumptions
+) -> FloatArray:
+    """Bytes of a draft module on one card."""
+    total: FloatArray = np.zeros(len(plans))
+    for group in draft.layers:
+        kind = Layer(group.attention, group.ffn, group.engram)
+        by_class = layer_weights(model, kind, plans, assumptions)
+        total = total + group.count * np.sum(list(by_class.values()), axis=0)
+    one = float(matrix_bytes(model.formats.attention, model.hidden, model.hidden))
+    norms = 3 * model.hidden * model.formats.norms.bytes_per_number
+    total = total + draft.projections * one + norms
+    if draft.own_head:
+        total = total + embedding_bytes(model, plans) + head_bytes(model, plans)
+    return total
 
 
 def embedding_bytes(model: ModelSpec, plans: PlanTable) -> FloatArray:
@@ -184,10 +228,50 @@ def head_bytes(model: ModelSpec, plans: PlanTable) -> FloatArray:
     return matrix_bytes(model.formats.head, model.hidden, vocabulary_rows(model, plans))
 
 
-def kv_bytes_per_token(model: ModelSpec, attention: GqaAttention, plans: PlanTable) -> FloatArray:
-    """Bytes of one token's keys and values in one layer, on a rank that holds its heads.
+def stream_heads(stream: Stream, plans: PlanTable) -> IntArray:
+    """Heads whose entries one rank holds: its share, or one copy where TP exceeds them.
 
-    A rank holds only its ``history_share`` of the tokens.
+    ``kv_split`` ranks share the history of the same heads, so heads are dealt to fewer shards.
     """
-    head = model.formats.kv.bytes_per_head(attention.head_dim)
-    return np.asarray(2.0 * kv_heads(attention, plans) * head, dtype=np.float64)
+    return -(-stream.heads // head_shards(plans))
+
+
+def entry_bytes(model: ModelSpec, stream: Stream, plans: PlanTable) -> FloatArray:
+    """Bytes of one entry of a stream, on a rank that holds its heads."""
+    vector = model.formats.kept(stream.tensor).vector_bytes(stream.width, stream.rope)
+    return np.asarray(stream.vectors * vector * stream_heads(stream, plans), dtype=np.float64)
+
+
+def stream_share(stream: Stream, plans: PlanTable) -> FloatArray:
+    """Share of a stream's entries that one rank holds; windows are too short to be split."""
+    return history_share(plans) if stream.kept is None else np.ones(len(plans))
+
+
+def state_bytes(model: ModelSpec, state: State, plans: PlanTable) -> FloatArray:
+    """Bytes of one session's state of fixed size on one rank, which holds its heads of it."""
+    number = getattr(model.formats, state.tensor).bytes_per_number
+    return np.asarray(-(-state.heads // plans.tp) * state.numbers * number, dtype=np.float64)
+
+
+def entries(stream: Stream, tokens: FloatArray | float) -> FloatArray:
+    """Entries that ``tokens`` tokens of context leave in a stream."""
+    whole = np.asarray(tokens, dtype=np.float64)
+    if stream.ratio > 1:
+        whole = np.floor(whole / stream.ratio)
+    return whole if stream.kept is None else np.minimum(whole, stream.kept)
+
+
+def session_bytes(
+    model: ModelSpec, layer: Layer, plans: PlanTable, tokens: float, assumptions: Assumptions
+) -> FloatArray:
+    """Bytes that a session of ``tokens`` tokens keeps in one layer on one rank."""
+    parts = layer.attention.parts(model.hidden, "decode")
+    total: FloatArray = np.zeros(len(plans))
+    for stream in parts.streams:
+        if stream.owned:
+            share = entries(stream, tokens) * stream_share(stream, plans)
+            total = total + entry_bytes(model, stream, plans) * share
+    for state in parts.states:
+        if state.passed or assumptions.compressor_state == "counted":
+            total = total + state_bytes(model, state, plans)
+    return total

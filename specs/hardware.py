@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from specs.base import Count, Name, Spec
-from specs.model import Dtype
+from specs.formats import Dtype
 from specs.units import (
     Bytes,
     BytesPerSecond,

@@ -1,163 +1,42 @@
-"""What a user may say of a model: its stack as groups of equal layers, and its number formats."""
+"""What a user may say of a model: its stack as groups of equal layers, and what goes with it."""
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag
 
-from specs.base import Count, Name, Spec
-from specs.units import TokensAtLeastOne
-
-BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4, "int4": 4}
-"""Bits of one number in each format."""
-
-Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
-
-
-class PlainFormat(Spec):
-    """How the numbers of a tensor without scales are stored."""
-
-    dtype: Dtype = "bf16"
-    """Format of the stored numbers."""
-
-    @property
-    def bytes_per_number(self) -> float:
-        """Bytes of one stored number, without scales."""
-        return BITS[self.dtype] / 8
+from specs.attention import Attention
+from specs.base import Count, CountOrZero, Name, Spec
+from specs.ffn import Ffn, MoeFfn
+from specs.formats import Formats
+from specs.tensors import Matrix, Over, Parts, Vectors
+from specs.units import Bytes, TokensAtLeastOne
 
 
-class StoredFormat(PlainFormat):
-    """How a matrix is stored, with the scales of a quantised one."""
+class Engram(Spec):
+    """Table of learned n-gram memories that a layer looks rows up in."""
 
-    block: tuple[Count, Count] | None = None
-    """Rows and columns that share one scale; a card must hold whole blocks."""
-    group: Count | None = None
-    """Numbers along the input dimension that share one scale; rounded up in each shard."""
-    scale: Dtype = "fp32"
-    """Format of the scales, where ``block`` or ``group`` is given."""
-
-    @model_validator(mode="after")
-    def _one_scaling(self) -> Self:
-        if self.block and self.group:
-            raise ValueError("give block or group, not both")
-        return self
+    rows: Count
+    """Rows of the table."""
+    row_bytes: Bytes
+    """Bytes of one row, scales included."""
+    lookups: Count
+    """Rows that each token looks up."""
+    inputs: Count
+    """Numbers of all rows looked up for one token, side by side."""
+    outputs: Count
+    """Width that they are projected to."""
 
     @property
-    def scale_bytes(self) -> float:
-        """Bytes of one scale."""
-        return BITS[self.scale] / 8
+    def table_bytes(self) -> float:
+        """Bytes of the table."""
+        return self.rows * self.row_bytes
 
-
-class Format(StoredFormat):
-    """How a matrix is stored and multiplied."""
-
-    compute: Dtype | None = None
-    """Format that the matrix units multiply in; the stored one if not given."""
-
-
-class KvFormat(PlainFormat):
-    """How keys and values are kept and multiplied."""
-
-    group: Count | None = None
-    """Numbers of one head that share one scale."""
-    scale: Dtype = "fp32"
-    """Format of the scales, where ``group`` is given."""
-    compute: Dtype | None = None
-    """Format that attention multiplies in; that of the activations if not given."""
-
-    def bytes_per_head(self, head_dim: int) -> float:
-        """Bytes of one token's key, or value, in one head."""
-        scales = -(-head_dim // self.group) * BITS[self.scale] / 8 if self.group else 0.0
-        return head_dim * self.bytes_per_number + scales
-
-
-class Formats(Spec):
-    """The number format of each tensor class; BF16 where nothing is said."""
-
-    attention: Format = Format()
-    """Projections of queries, keys, values and output."""
-    ffn: Format = Format()
-    """Dense feed-forward matrices."""
-    experts: Format = Format()
-    """Routed experts."""
-    router: Format = Format()
-    """Routing matrices."""
-    head: Format = Format()
-    """Output projection to the vocabulary."""
-    embedding: StoredFormat = StoredFormat()
-    """Token embedding."""
-    norms: PlainFormat = PlainFormat()
-    """Normalisation weights and biases."""
-    kv: KvFormat = KvFormat()
-    """Keys and values of the context."""
-    activations: PlainFormat = PlainFormat()
-    """Hidden vectors between operators, and what collectives carry unless said otherwise."""
-
-    def compute_dtype(self, tensor: str) -> Dtype:
-        """Format in which the matrix units multiply ``tensor``, a field with ``compute``."""
-        number_format: Format | KvFormat = getattr(self, tensor)
-        if number_format.compute:
-            return number_format.compute
-        return self.activations.dtype if tensor == "kv" else number_format.dtype
-
-
-class GqaAttention(Spec):
-    """Grouped-query attention: ``q_heads`` queries share ``kv_heads`` keys and values."""
-
-    kind: Literal["gqa"] = "gqa"
-    """Grouped-query attention."""
-    q_heads: Count
-    """Query heads."""
-    kv_heads: Count
-    """Heads of keys and values; as many as query heads for plain multi-head attention."""
-    head_dim: Count
-    """Width of one head."""
-    qk_norm: bool = False
-    """Whether queries and keys are normalised per head (one vector of ``head_dim`` each)."""
-    qkv_bias: bool = False
-    """Whether the projections of queries, keys and values carry a bias."""
-
-    @model_validator(mode="after")
-    def _grouped(self) -> Self:
-        if self.q_heads % self.kv_heads:
-            raise ValueError(
-                f"q_heads must be a multiple of kv_heads, got {self.q_heads} and {self.kv_heads}"
-            )
-        return self
-
-
-class DenseFfn(Spec):
-    """Gated feed-forward network: three matrices of ``hidden`` × ``intermediate``."""
-
-    kind: Literal["dense"] = "dense"
-    """A dense network."""
-    intermediate: Count
-    """Width between the projections."""
-
-
-class MoeFfn(Spec):
-    """Mixture of experts: each token runs ``top_k`` of ``experts`` gated networks."""
-
-    kind: Literal["moe"] = "moe"
-    """A mixture of experts."""
-    experts: Count
-    """Routed experts in a layer."""
-    top_k: Count
-    """Experts that each token runs."""
-    intermediate: Count
-    """Intermediate width of one expert."""
-
-    @model_validator(mode="after")
-    def _enough_experts(self) -> Self:
-        if self.top_k > self.experts:
-            raise ValueError(
-                f"top_k must not exceed experts, got {self.top_k} of {self.experts} experts"
-            )
-        return self
-
-
-Attention = GqaAttention
-Ffn = Annotated[DenseFfn | MoeFfn, Field(discriminator="kind")]
+    @property
+    def matrix(self) -> Matrix:
+        """Projection of the rows that a token looks up."""
+        return Matrix("engram", self.inputs, self.outputs)
 
 
 class LayerGroup(Spec):
@@ -169,6 +48,68 @@ class LayerGroup(Spec):
     """Their attention."""
     ffn: Ffn
     """Their feed-forward network."""
+    engram: Engram | None = None
+    """Table that each of these layers looks rows up in."""
+
+
+class Pattern(Spec):
+    """A row of layer groups that occurs ``repeat`` times."""
+
+    repeat: Count
+    """Times that the row occurs."""
+    layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
+    """The groups of the row, from input to output."""
+
+
+def _shape(value: Any) -> str:
+    """Tell a pattern from a layer group."""
+    named = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    return "pattern" if "repeat" in named else "group"
+
+
+Layers = Annotated[
+    tuple[
+        Annotated[
+            Annotated[LayerGroup, Tag("group")] | Annotated[Pattern, Tag("pattern")],
+            Discriminator(_shape),
+        ],
+        ...,
+    ],
+    Field(min_length=1),
+]
+
+
+class Draft(Spec):
+    """Module that drafts tokens for the model to verify (multi-token prediction)."""
+
+    layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
+    """Layers of the module."""
+    projections: CountOrZero = 2
+    """Matrices ``hidden`` × ``hidden`` that join the last hidden vector with the new token."""
+    own_head: bool = False
+    """Whether the module has an embedding and an output projection of its own."""
+
+
+class Module(Spec):
+    """A part beside the stack, such as a vision tower, that a decode step does not touch."""
+
+    name: Name
+    """Name of the part."""
+    bytes: Bytes
+    """Bytes of its weights."""
+    parameters: Annotated[int, Field(ge=0, le=10**15, strict=True)] = 0
+    """Numbers that it adds to the parameter count."""
+    spread: bool = False
+    """Whether TP deals it; else every rank of the first stage holds it whole."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One kind of layer that occurs in a stack."""
+
+    attention: Attention
+    ffn: Ffn
+    engram: Engram | None = None
 
 
 class ModelSpec(Spec):
@@ -188,25 +129,94 @@ class ModelSpec(Spec):
     """Whether the output projection is the token embedding."""
     max_context: TokensAtLeastOne
     """Longest context that the model accepts, in tokens."""
-    layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]
-    """The stack from input to output."""
+    layers: Layers
+    """The stack from input to output: groups of equal layers, or rows of groups that repeat."""
+    hyper_connections: CountOrZero = 0
+    """Residual streams that each half of a layer mixes (hyper-connections); 0 for one residual."""
+    draft: Draft | None = None
+    """Module that drafts tokens, where there is one."""
+    modules: tuple[Module, ...] = ()
+    """Parts beside the stack that take memory."""
     formats: Formats = Formats()
     """Number formats by tensor class."""
     parameters: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
     """Published parameter count, for reading only: estimates count the shapes."""
 
     @cached_property
+    def groups(self) -> tuple[LayerGroup, ...]:
+        """The stack as groups of equal layers, patterns written out."""
+        found: list[LayerGroup] = []
+        for part in self.layers:
+            found.extend((part,) if isinstance(part, LayerGroup) else part.layers * part.repeat)
+        return tuple(found)
+
+    @cached_property
+    def runs(self) -> tuple[tuple[int, int], ...]:
+        """The stack as (position in :attr:`kinds`, layers in a row)."""
+        found: list[tuple[int, int]] = []
+        for group in self.groups:
+            kind = self.kinds.index(Layer(group.attention, group.ffn, group.engram))
+            found.append((kind, group.count))
+        return tuple(found)
+
+    @cached_property
+    def kinds(self) -> tuple[Layer, ...]:
+        """The distinct kinds of layer, in the order in which they first occur."""
+        return tuple(dict.fromkeys(Layer(g.attention, g.ffn, g.engram) for g in self.groups))
+
+    @cached_property
+    def kind_counts(self) -> tuple[int, ...]:
+        """Layers of each of the :attr:`kinds` in the whole stack."""
+        counts = [0] * len(self.kinds)
+        for kind, count in self.runs:
+            counts[kind] += count
+        return tuple(counts)
+
+    @cached_property
     def layer_count(self) -> int:
         """Number of layers of the whole stack."""
-        return sum(group.count for group in self.layers)
+        return sum(group.count for group in self.groups)
 
     @cached_property
     def moe(self) -> tuple[MoeFfn, ...]:
         """The distinct mixture-of-experts networks of the stack; empty for a dense model."""
-        found = {g.ffn: None for g in self.layers if isinstance(g.ffn, MoeFfn)}
-        return tuple(found)
+        return tuple(dict.fromkeys(k.ffn for k in self.kinds if isinstance(k.ffn, MoeFfn)))
+
+    @cached_property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """The distinct matrices of all kinds of layer, routed experts excepted."""
+        parts = [
+            p
+            for k in self.kinds
+            for p in (k.attention.parts(self.hidden, "decode"), k.ffn.parts(self.hidden))
+        ]
+        return tuple(dict.fromkeys(matrix for part in parts for matrix in part.matrices))
+
+    def units(self, over: Over) -> tuple[int, ...]:
+        """Numbers of heads, KV heads or columns that are dealt to ranks, sorted."""
+        cuts = (matrix.cut for matrix in self.matrices)
+        return tuple(sorted({cut.units for cut in cuts if cut and cut.over == over}))
 
     @property
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return bool(self.moe)
+
+    @property
+    def mixer(self) -> Parts:
+        """What mixes the residual streams before one half of a layer; nothing without them."""
+        streams = self.hyper_connections
+        if not streams:
+            return Parts()
+        outputs = streams * (streams + 2)
+        matrix = Matrix("hyper", streams * self.hidden, outputs)
+        return Parts(matrices=(matrix,), vectors=(Vectors(outputs + 3, "fp32"),))
+
+    @property
+    def last_mixer(self) -> Parts:
+        """What joins the residual streams after the last layer; nothing without them."""
+        streams = self.hyper_connections
+        if not streams:
+            return Parts()
+        matrix = Matrix("hyper", streams * self.hidden, streams)
+        return Parts(matrices=(matrix,), vectors=(Vectors(streams + 1, "fp32"),))

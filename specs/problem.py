@@ -11,8 +11,9 @@ from pydantic import (
 )
 
 from specs.base import Count, CountOrZero, Spec
+from specs.formats import WIDER, Dtype
 from specs.hardware import HardwareSpec
-from specs.model import Dtype, ModelSpec
+from specs.model import ModelSpec
 from specs.space import Space
 from specs.units import (
     BytesOrZero,
@@ -135,9 +136,15 @@ class Assumptions(Spec):
     """How tokens choose experts."""
     expert_split: Literal["whole", "fractional"] = "whole"
     """Whether an expert group holds whole experts, or the exact share of all."""
-    read_shards: Literal["exact", "even"] = "exact"
+    read_shards: Literal["exact", "even", "pooled"] = "exact"
     """Whether ranks that share a KV head each hold and read its projections, or all weights that
-    a TP group reads count as evenly shared."""
+    a TP group reads count as evenly shared, or one copy is read evenly by all cards of a stage."""
+    compressor_state: Literal["counted", "in_workspace"] = "counted"
+    """Whether sessions hold the tokens of entries that are not complete yet, or the workspace."""
+    prefill_reads: Literal["once", "per_token"] = "once"
+    """Whether a prefill reads each kept entry once, or every new token reads what it sees."""
+    prefill_context: Literal["triangle", "middle"] = "triangle"
+    """Whether each new token sees what precedes it, or all see as much as the middle one."""
     count_norms: bool = True
     """Whether a step reads normalisation weights and the embedding rows of its tokens."""
     matmul_dtype: Literal["own", "bf16"] = "own"
@@ -261,26 +268,46 @@ class Problem(Spec):
                 f"hardware.server.power is needed to count energy, and {self.hardware.name} has "
                 f"none; set it, e.g. 10.2 kW"
             )
-        for group in self.model.layers:
-            network = ("experts", "router") if group.ffn.kind == "moe" else ("ffn",)
-            for tensor in ("attention", "kv", *network, "head"):
-                self.compute_peak(tensor)
+        for tensor in self.multiplied:
+            self.compute_peak(tensor)
+
+    @property
+    def multiplied(self) -> tuple[str, ...]:
+        """Tensor classes that the matrix units multiply in this model, sorted."""
+        model = self.model
+        found = {"head", *(matrix.tensor for matrix in model.matrices)}
+        found |= {matrix.tensor for matrix in model.mixer.matrices}
+        for kind in model.kinds:
+            attention = kind.attention.parts(model.hidden, "decode")
+            found |= {stream.tensor for stream in attention.streams}
+            found |= {"state"} if attention.states else set()
+            found |= {"engram"} if kind.engram else set()
+        found |= {"experts"} if model.is_moe else set()
+        return tuple(sorted(found))
 
     @property
     def card_limit(self) -> int:
         """Cards that the deployment may take."""
         return self.limits.cards or self.hardware.cards
 
-    def compute_peak(self, tensor: str) -> float:
-        """Matrix rate in FLOP/s for the format of ``tensor``, a field of ``Formats``.
+    def multiplied_in(self, tensor: str) -> Dtype:
+        """Format that the card multiplies ``tensor`` in: its own, or the nearest wider one.
 
-        Raises ``ValueError`` naming the figure if the card states no rate for that format.
+        ``tensor`` is a field of ``Formats``. Raises ``ValueError`` naming the figure if the card
+        states no rate for that format nor for a wider one.
         """
         own = self.model.formats.compute_dtype(tensor)
-        dtype: Dtype = "bf16" if self.assumptions.matmul_dtype == "bf16" else own
-        if dtype not in self.hardware.card.peak:
-            raise ValueError(
-                f"hardware.card.peak.{dtype} is needed for the {tensor} of {self.model.name}, and "
-                f"{self.hardware.name} has none; known: {', '.join(self.hardware.card.peak)}"
-            )
-        return self.hardware.card.peak[dtype]
+        wanted: Dtype = "bf16" if self.assumptions.matmul_dtype == "bf16" else own
+        peaks = self.hardware.card.peak
+        for dtype in (wanted, *WIDER[wanted]):
+            if dtype in peaks:
+                found: Dtype = dtype
+                return found
+        raise ValueError(
+            f"hardware.card.peak.{wanted} is needed for the {tensor} of {self.model.name}, and "
+            f"{self.hardware.name} has none; known: {', '.join(peaks)}"
+        )
+
+    def compute_peak(self, tensor: str) -> float:
+        """Matrix rate in FLOP/s for ``tensor``; see :meth:`multiplied_in`."""
+        return self.hardware.card.peak[self.multiplied_in(tensor)]

@@ -1,13 +1,18 @@
-"""Grouped-query attention: projections, the read of the context, and what its ranks exchange."""
+"""Attention of any kind: projections, what it reads of the context, and what its ranks exchange.
+
+Kinds differ only in the tensors that they describe (``specs.attention``).
+"""
 
 import numpy as np
 
 from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
-from costmodels.operators.work import Operator, Pass
+from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import BITS, GqaAttention, LayerGroup, ModelSpec
+from specs.formats import BITS
+from specs.model import ModelSpec
 from specs.problem import Problem
+from specs.tensors import Parts, State, Stream
 
 STATISTICS = 2
 """Numbers merged beside each partial output: its largest score and its sum of exponentials."""
@@ -16,91 +21,153 @@ MERGE_BYTES = BITS["fp32"] // 8
 """Partial attention outputs are merged in FP32 (6.2.4)."""
 
 
-def causal_pairs(new: FloatArray, held: FloatArray, cp: IntArray, layout: str) -> FloatArray:
-    """Query-key pairs of the busiest CP rank when ``new`` tokens follow ``held`` ones (6.2.4).
+def seen_up_to(stream: Stream, tokens: FloatArray) -> FloatArray:
+    """Entries that tokens 1 to ``tokens`` of a sequence see, added up.
 
-    A token sees all held tokens, all earlier new ones and itself. ``zigzag`` pairs early with
-    late positions, so all ranks do the same work; with ``contiguous`` the last rank does most.
+    Token i sees min(⌊i/r⌋, m) entries, at most m of them by window or top-k. Without the bound
+    the sum over i ≤ n = q·r + s is r·q(q−1)/2 + q(s+1); from r·m tokens on each adds m.
     """
-    chunk = new / cp
-    pairs_all = new * held + new * (new + 1) / 2
-    if layout == "zigzag":
-        return pairs_all / cp
-    before = new - chunk
-    return chunk * (held + before) + chunk * (chunk + 1) / 2
+    ratio, most = stream.ratio, stream.most_seen
+    growing = tokens if most is None else np.minimum(tokens, ratio * most)
+    whole = growing if ratio == 1 else np.floor(growing / ratio)
+    total = ratio * whole * (whole - 1) / 2 + whole * (growing - ratio * whole + 1)
+    return total if most is None else total + (tokens - growing) * most
 
 
-def seen_pairs(problem: Problem, plans: PlanTable, pass_: Pass) -> FloatArray:
-    """Query-key pairs per sequence and query head that one card computes."""
-    if pass_.phase == "prefill":
-        layout = problem.assumptions.cp_layout
-        pairs = causal_pairs(pass_.new_tokens, pass_.held_tokens, plans.cp, layout)
-        return pairs / plans.kv_split
-    return (pass_.held_tokens + 1) * sharding.history_share(plans)
+def seen_entries(stream: Stream, tokens: FloatArray) -> FloatArray:
+    """Entries that the last of ``tokens`` tokens sees."""
+    found = sharding.entries(stream, tokens)
+    return found if stream.seen is None else np.minimum(found, stream.seen)
 
 
-def read_tokens(plans: PlanTable, pass_: Pass) -> FloatArray:
-    """Tokens of one sequence whose keys and values one card reads or writes (6-4).
+def pairs(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> FloatArray:
+    """Pairs of a new token and an entry that it sees, per sequence, on the busiest rank (6.2.4).
 
-    Decode reads its share of the history and writes one token. In prefill every CP rank needs
-    the keys and values of all tokens.
+    A token sees what is held, all earlier new tokens and itself. ``zigzag`` pairs early with late
+    positions, so all CP ranks do the same work; with ``contiguous`` the last rank does most.
     """
+    new, held = pass_.new_tokens, pass_.held_tokens
+    if pass_.phase == "decode":
+        return seen_entries(stream, held + new) * sharding.stream_share(stream, plans)
+    # Prefill splits the queries over CP, not the history.
+    share = 1.0 / plans.kv_split if stream.kept is None else np.ones(len(plans))
+    end, chunk = held + new, new / plans.cp
+    if problem.assumptions.prefill_context == "middle":
+        return chunk * seen_entries(stream, held + new / 2) * share
+    if problem.assumptions.cp_layout == "zigzag":
+        total = seen_up_to(stream, end) - seen_up_to(stream, held)
+        return total / plans.cp * share
+    return (seen_up_to(stream, end) - seen_up_to(stream, end - chunk)) * share
+
+
+def read_entries(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> FloatArray:
+    """Entries of one sequence that one card reads or writes (6-4).
+
+    Decode reads what the new token sees and writes one entry. In prefill every CP rank needs the
+    entries of all tokens, a window those of its own tokens and the last before them; each is read
+    once, or by every new token that sees it.
+    """
+    if pass_.phase == "decode" or problem.assumptions.prefill_reads == "per_token":
+        return pairs(problem, stream, plans, pass_)
     tokens = pass_.held_tokens + pass_.new_tokens
-    if pass_.phase == "prefill":
-        return tokens / plans.kv_split
-    return tokens * sharding.history_share(plans)
+    if stream.kept is None:
+        return sharding.entries(stream, tokens) / plans.kv_split
+    return np.minimum(tokens, pass_.new_tokens / plans.cp + stream.kept)
 
 
-def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Operator]:
+def operators(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Projections and attention proper of one layer."""
-    model, attention = problem.model, group.attention
     rows = pass_.rank_tokens(plans.cp)
-    numbers, size = sharding.attention_shares(model, attention, plans, problem.assumptions)
-    heads = sharding.attended_heads(attention, plans)
-    pairs = pass_.rank_sequences * seen_pairs(problem, plans, pass_)
-    kv_size = sharding.kv_bytes_per_token(model, attention, plans)
-    return [
-        Operator("dense_weights", "attention_projection", "attention", 2 * rows * numbers, size),
-        Operator(
-            "kv",
-            "attention",
-            "kv",
-            4.0 * attention.head_dim * heads * pairs,
-            pass_.rank_sequences * read_tokens(plans, pass_) * kv_size,
-        ),
-    ]
-
-
-def exchanges(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Exchange]:
-    """Collectives of one layer's attention, the sum of its output excepted."""
-    found: list[Exchange] = []
-    attention = group.attention
-    rows = pass_.rank_tokens(plans.cp)
-    number_bytes = problem.model.formats.activations.bytes_per_number
-    heads = sharding.attended_heads(attention, plans)
-    partial = rows * heads * (attention.head_dim + STATISTICS) * MERGE_BYTES
-    one = np.ones_like(plans.tp)
-    if (plans.kv_split > 1).any():
-        # The ranks that split a history need the queries of all its heads, and merge outputs.
-        queries = rows * heads * attention.head_dim * number_bytes
-        found += [
-            Exchange("all_gather", "all_gather", plans.kv_split, one, queries),
-            Exchange("reduce_scatter", "reduce_scatter", plans.kv_split, one, partial),
-        ]
-    if (plans.cp > 1).any():
-        if pass_.phase == "decode":
-            # After the merge over kv_split each rank goes on with its own heads.
-            merged = partial / plans.kv_split
-            found.append(Exchange("allreduce", "allreduce", plans.cp, plans.tp, merged))
-        else:
-            found.append(_gather_context(problem.model, attention, plans, pass_))
+    found = dense(problem, parts.matrices, plans, rows, "attention_projection")
+    expanding = [matrix for matrix in parts.matrices if matrix.expands]
+    if expanding:
+        # A prefill makes keys and values of its prefix again; the matrix is read already.
+        again = pass_.rank_sequences * pass_.held_tokens
+        for tensor, (numbers, _) in sharding.matrix_shares(
+            problem.model, expanding, plans, problem.assumptions
+        ).items():
+            flops = 2.0 * again * numbers
+            found.append(
+                Operator("dense_weights", "attention_projection", tensor, flops, 0.0 * flops)
+            )
+    found += [_stream(problem, stream, plans, pass_) for stream in parts.streams]
+    found += [_state(problem.model, state, plans, pass_) for state in parts.states if state.passed]
     return found
 
 
-def _gather_context(
-    model: ModelSpec, attention: GqaAttention, plans: PlanTable, pass_: Pass
-) -> Exchange:
-    """Keys and values of all positions, collected from the CP ranks that hold them."""
-    tokens = pass_.rank_sequences * (pass_.held_tokens + pass_.new_tokens) / plans.kv_split
-    size = tokens * sharding.kv_bytes_per_token(model, attention, plans)
-    return Exchange("all_gather", "all_gather", plans.cp, plans.tp, size)
+def _stream(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> Operator:
+    heads = (
+        sharding.attended_heads(stream.query_heads, plans) if stream.dealt else (stream.query_heads)
+    )
+    read = read_entries(problem, stream, plans, pass_)
+    size = sharding.entry_bytes(problem.model, stream, plans)
+    return Operator(
+        stream.tensor,
+        "attention",
+        stream.tensor,
+        float(stream.flops) * heads * pass_.rank_sequences * pairs(problem, stream, plans, pass_),
+        pass_.rank_sequences * read * size,
+    )
+
+
+def _state(model: ModelSpec, state: State, plans: PlanTable, pass_: Pass) -> Operator:
+    """A pass reads each state and writes it back; every token updates it."""
+    heads = -(-state.heads // plans.tp)
+    flops = float(state.flops) * heads * pass_.rank_tokens(plans.cp)
+    size = 2.0 * pass_.rank_sequences * sharding.state_bytes(model, state, plans)
+    return Operator("state", "attention", "state", flops, size)
+
+
+def exchanges(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> list[Exchange]:
+    """Collectives of one layer's attention, the sum of its output excepted."""
+    found: list[Exchange] = []
+    rows = pass_.rank_tokens(plans.cp)
+    number_bytes = problem.model.formats.activations.bytes_per_number
+    one = np.ones_like(plans.tp)
+    if parts.streams:
+        heads = sharding.attended_heads(parts.heads, plans)
+        partial = rows * heads * (parts.output_width + STATISTICS) * MERGE_BYTES
+        if (plans.kv_split > 1).any():
+            # Ranks that split a history need the queries of all its heads, and merge outputs.
+            queries = rows * heads * parts.query_width * number_bytes
+            found += [
+                Exchange("all_gather", "all_gather", plans.kv_split, one, queries),
+                Exchange("reduce_scatter", "reduce_scatter", plans.kv_split, one, partial),
+            ]
+        if pass_.phase == "decode" and (plans.cp > 1).any():
+            # After the merge over kv_split each rank goes on with its own heads.
+            merged = partial / plans.kv_split
+            found.append(Exchange("allreduce", "allreduce", plans.cp, plans.tp, merged))
+    if pass_.phase == "prefill" and (plans.cp > 1).any():
+        size = _gathered(problem.model, parts, plans, pass_)
+        found.append(Exchange("all_gather", "all_gather", plans.cp, plans.tp, size))
+    return found
+
+
+def _gathered(model: ModelSpec, parts: Parts, plans: PlanTable, pass_: Pass) -> FloatArray:
+    """Bytes that the CP ranks collect from each other before attention.
+
+    All entries of a context, the last of every piece of the sequence for a window (two pieces a
+    rank, as the first and the last are paired), and the states that a rank starts from.
+    """
+    tokens = pass_.held_tokens + pass_.new_tokens
+    total: FloatArray = np.zeros(len(plans))
+    for stream in parts.streams:
+        if stream.owned:
+            count = sharding.entries(stream, tokens) / plans.kv_split
+            if stream.kept is not None:
+                count = np.minimum(tokens, 2.0 * plans.cp * stream.kept)
+            total = total + count * sharding.entry_bytes(model, stream, plans)
+    for state in parts.states:
+        if state.passed:
+            total = total + plans.cp * sharding.state_bytes(model, state, plans)
+    return pass_.rank_sequences * total
+
+
+def activation_numbers(parts: Parts, plans: PlanTable, rows: FloatArray) -> FloatArray:
+    """Numbers between the projections of one layer's attention on one card."""
+    width: FloatArray | IntArray = np.zeros(len(plans))
+    for matrix in parts.matrices:
+        if not matrix.is_output:
+            width = width + matrix.times * np.asarray(sharding.shard(matrix, plans)[1])
+    return rows * width

@@ -5,28 +5,29 @@ import numpy as np
 from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
 from costmodels.operators.routing import ROUTINGS, Routed, groups_per_token
-from costmodels.operators.work import Operator, Pass
+from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.model import BITS, DenseFfn, LayerGroup, ModelSpec, MoeFfn
+from specs.ffn import Ffn, MoeFfn
+from specs.formats import BITS
+from specs.model import ModelSpec
 from specs.problem import Problem
 
-MATRICES = 3
-"""Gate, up and down projection of a gated network."""
+_CLASSES = {"shared_experts": ("experts", "shared_experts")}
+"""Efficiency and component of tensor classes that are not of the dense network."""
 
 
-def operators(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Operator]:
+def operators(problem: Problem, ffn: Ffn, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Matrix operators of one layer's feed-forward network."""
-    if isinstance(group.ffn, MoeFfn):
-        return _moe_operators(problem, group.ffn, plans, pass_)
-    return [_dense_operator(problem.model, group.ffn, plans, pass_)]
-
-
-def _dense_operator(model: ModelSpec, ffn: DenseFfn, plans: PlanTable, pass_: Pass) -> Operator:
-    width = sharding.ffn_width(ffn, plans)
-    size = sharding.ffn_bytes(model.formats.ffn, model.hidden, width)
-    numbers = MATRICES * float(model.hidden) * width
-    flops = 2.0 * pass_.rank_tokens(plans.cp) * numbers
-    return Operator("dense_weights", "ffn", "ffn", flops, size)
+    rows = pass_.rank_tokens(plans.cp)
+    found: list[Operator] = []
+    matrices = ffn.parts(problem.model.hidden).matrices
+    for tensor in dict.fromkeys(matrix.tensor for matrix in matrices):
+        efficiency, component = _CLASSES.get(tensor, ("ffn", "dense_weights"))
+        some = [matrix for matrix in matrices if matrix.tensor == tensor]
+        found += dense(problem, some, plans, rows, efficiency, component)
+    if isinstance(ffn, MoeFfn):
+        found.append(_experts(problem, ffn, plans, pass_))
+    return found
 
 
 def routed(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Routed:
@@ -35,21 +36,14 @@ def routed(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Rout
     return routing(ffn, pass_.instance_tokens, plans.ep)
 
 
-def _moe_operators(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> list[Operator]:
-    model = problem.model
+def _experts(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Operator:
+    """Routed experts of the busiest group."""
     outcome = routed(problem, ffn, plans, pass_)
-    width = sharding.expert_width(ffn, plans)
     slots = sharding.experts_per_group(ffn, plans, problem.assumptions)
     read = np.minimum(outcome.busiest_active * _copies(problem, ffn, plans), slots)
-    one = sharding.ffn_bytes(model.formats.experts, model.hidden, width)
-    flops = 2.0 * MATRICES * outcome.busiest_tasks * model.hidden * width
-    router = sharding.matrix_bytes(model.formats.router, model.hidden, ffn.experts)
-    router_share = plans.tp if problem.assumptions.read_shards == "even" else np.ones_like(plans.tp)
-    choices = 2.0 * pass_.rank_tokens(plans.cp) * model.hidden * ffn.experts
-    return [
-        Operator("experts", "experts", "experts", flops, read * one),
-        Operator("dense_weights", "ffn", "router", choices, router / router_share),
-    ]
+    numbers, size = sharding.expert_share(problem.model, ffn, plans)
+    flops = 2.0 * outcome.busiest_tasks * numbers
+    return Operator("experts", "experts", "experts", flops, read * size)
 
 
 def _copies(problem: Problem, ffn: MoeFfn, plans: PlanTable) -> FloatArray:
@@ -59,29 +53,36 @@ def _copies(problem: Problem, ffn: MoeFfn, plans: PlanTable) -> FloatArray:
     return 1.0 + plans.redundant_experts / ffn.experts
 
 
-def exchanges(problem: Problem, group: LayerGroup, plans: PlanTable, pass_: Pass) -> list[Exchange]:
-    """Collectives of one layer's experts; a dense network has only the sum of its output."""
-    if not isinstance(group.ffn, MoeFfn):
-        return []
-    sums = _expert_sums(problem, plans, pass_)
+def exchanges(problem: Problem, ffn: Ffn, plans: PlanTable, pass_: Pass) -> list[Exchange]:
+    """Collectives of one layer's network: the sum of a dense one, or what experts exchange."""
+    rows = pass_.rank_tokens(plans.cp)
+    if not isinstance(ffn, MoeFfn):
+        return output_sum(problem, plans, rows) if ffn.parts(problem.model.hidden).matrices else []
+    found = _expert_sums(problem, ffn, plans, pass_)
     if not (plans.attention_dp > 1).any():
-        return sums
-    return sums + _dispatch(problem, group.ffn, plans, pass_)
+        return found
+    found += _dispatch(problem, ffn, plans, pass_)
+    if ffn.shared_intermediate and (plans.tp > 1).any():
+        # Without dispatch the sums over the experts take the shared ones with them.
+        ranks = np.where(plans.attention_dp > 1, plans.tp, 1)
+        size = sum_bytes(problem, rows, problem.model.hidden)
+        found.append(Exchange("allreduce", "allreduce", ranks, np.ones_like(plans.tp), size))
+    return found
 
 
-def _vector_bytes(model: ModelSpec, dtype: str | None) -> float:
-    """Bytes of one hidden vector in ``dtype``, or in the format of the activations."""
+def _vector_bytes(model: ModelSpec, dtype: str | None, width: int) -> float:
+    """Bytes of a vector of ``width`` numbers in ``dtype``, or in the format of the activations."""
     if dtype is None:
-        return model.hidden * model.formats.activations.bytes_per_number
-    return model.hidden * BITS[dtype] / 8
+        return width * model.formats.activations.bytes_per_number
+    return width * BITS[dtype] / 8
 
 
-def sum_bytes(problem: Problem, rows: FloatArray) -> FloatArray:
-    """Bytes of the partial sums of ``rows`` hidden vectors."""
-    return rows * _vector_bytes(problem.model, problem.assumptions.reduce_dtype)
+def sum_bytes(problem: Problem, rows: FloatArray, width: int) -> FloatArray:
+    """Bytes of the partial sums of ``rows`` vectors of ``width`` numbers."""
+    return rows * _vector_bytes(problem.model, problem.assumptions.reduce_dtype, width)
 
 
-def _expert_sums(problem: Problem, plans: PlanTable, pass_: Pass) -> list[Exchange]:
+def _expert_sums(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> list[Exchange]:
     """Sum what the ranks of each expert contribute, and what the groups contribute (6.3.1).
 
     Without attention DP every card holds all tokens, so nothing is dispatched: partial sums are
@@ -98,9 +99,12 @@ def _expert_sums(problem: Problem, plans: PlanTable, pass_: Pass) -> list[Exchan
     inner_rows = np.where(dispatched, rows * inner / lanes, undivided)
     one = np.ones_like(plans.tp)
     outer = np.where(dispatched, 1, plans.ep)
+    width = ffn.width(problem.model.hidden)
+    inner_size = sum_bytes(problem, inner_rows, width)
+    outer_size = sum_bytes(problem, undivided, width)
     return [
-        Exchange("allreduce", "allreduce", inner, one, sum_bytes(problem, inner_rows)),
-        Exchange("allreduce", "allreduce", outer, plans.expert_tp, sum_bytes(problem, undivided)),
+        Exchange("allreduce", "allreduce", inner, one, inner_size),
+        Exchange("allreduce", "allreduce", outer, plans.expert_tp, outer_size),
     ]
 
 
@@ -121,18 +125,18 @@ def _dispatch(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> l
     groups = np.where(plans.attention_dp > 1, plans.ep, 1)
     lanes = _token_lanes(plans, pass_)
     sent = rows * plans.expert_tp / lanes * (groups - 1)
-    out, back = (
-        _vector_bytes(model, d) for d in (assumptions.dispatch_dtype, assumptions.combine_dtype)
-    )
+    width = ffn.width(model.hidden)
+    out = _vector_bytes(model, assumptions.dispatch_dtype, width)
+    back = _vector_bytes(model, assumptions.combine_dtype, width)
     skew = _busiest_share(problem, ffn, plans, pass_)
     copies = sent * skew * ffn.top_k
     if assumptions.a2a_dedup == "card":
         copies = sent * np.minimum(skew * groups_per_token(ffn, plans.ep), 1.0)
     inner = np.minimum(plans.expert_tp, lanes)
     sharing = np.where(plans.attention_dp > 1, lanes // inner, 1)
-    gathered = rows * _vector_bytes(model, None)
+    gathered = rows * _vector_bytes(model, None, width)
     together = np.where(plans.attention_dp > 1, np.maximum(plans.expert_tp // lanes, 1), 1)
-    sums = sum_bytes(problem, together * rows)
+    sums = sum_bytes(problem, together * rows, width)
     return [
         Exchange("all_gather", "all_gather", together, lanes, together * gathered),
         Exchange("reduce_scatter", "reduce_scatter", together, lanes, sums),
@@ -154,7 +158,7 @@ def output_sum(problem: Problem, plans: PlanTable, rows: FloatArray) -> list[Exc
     With sequence parallelism the sum stays split by position, and the next column-split
     projection gathers it again: the two halves of an AllReduce (6.2.3).
     """
-    size = sum_bytes(problem, rows)
+    size = sum_bytes(problem, rows, problem.model.hidden)
     one = np.ones_like(plans.tp)
     whole = np.where(plans.sp == 1, 1, plans.tp)
     found = [Exchange("allreduce", "allreduce", whole, one, size)]
@@ -168,11 +172,14 @@ def output_sum(problem: Problem, plans: PlanTable, rows: FloatArray) -> list[Exc
 
 
 def activation_numbers(
-    model: ModelSpec, group: LayerGroup, plans: PlanTable, rows: FloatArray
+    model: ModelSpec, ffn: Ffn, plans: PlanTable, rows: FloatArray
 ) -> FloatArray:
     """Largest intermediate of one feed-forward layer on one card, in numbers."""
-    ffn = group.ffn
     if isinstance(ffn, MoeFfn):
-        width = 2 * sharding.expert_width(ffn, plans) + model.hidden
-        return rows * ffn.top_k * plans.attention_dp / plans.ep * width
-    return rows * 2.0 * sharding.ffn_width(ffn, plans)
+        middle = (1 + ffn.gated) * sharding.expert_width(ffn, plans) + ffn.width(model.hidden)
+        return rows * ffn.top_k * plans.attention_dp / plans.ep * middle
+    width: FloatArray = np.zeros(len(plans))
+    for matrix in ffn.parts(model.hidden).matrices:
+        if not matrix.is_output:
+            width = width + matrix.times * np.asarray(sharding.shard(matrix, plans)[1])
+    return rows * width

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodels.plans import FloatArray, IntArray
-from specs.model import MoeFfn
+from specs.ffn import MoeFfn
 
 
 @dataclass(frozen=True)

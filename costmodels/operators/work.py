@@ -3,10 +3,14 @@
 All arrays have shape ``(plans,)``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodels.plans import FloatArray, IntArray
+from costmodels import sharding
+from costmodels.plans import FloatArray, IntArray, PlanTable
+from specs.problem import Problem
+from specs.tensors import Matrix
 
 Phase = Literal["decode", "prefill"]
 
@@ -52,3 +56,19 @@ class Operator:
     tensor: str
     flops: FloatArray
     bytes: FloatArray
+
+
+def dense(
+    problem: Problem,
+    matrices: Iterable[Matrix],
+    plans: PlanTable,
+    rows: FloatArray | IntArray,
+    efficiency: str,
+    component: str = "dense_weights",
+) -> list[Operator]:
+    """Products of ``rows`` tokens with some matrices, one operator a tensor class."""
+    shares = sharding.matrix_shares(problem.model, matrices, plans, problem.assumptions)
+    return [
+        Operator(component, efficiency, tensor, 2.0 * rows * numbers, size)
+        for tensor, (numbers, size) in shares.items()
+    ]

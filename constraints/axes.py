@@ -15,6 +15,9 @@ from specs.space import AXES
 _EXPERT_TP_MOST = 8
 """Widest expert TP that people deploy; ``open`` goes further."""
 
+_OPEN_DRAFTS = 5
+"""Longest draft that ``open`` tries."""
+
 _OPEN_BATCHES = tuple(2**i for i in range(13))
 
 
@@ -62,10 +65,10 @@ def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
         servers.append(int(limits.power // hardware.server.power))
     if servers:
         cards = min(cards, min(servers) * hardware.server.cards)
-    held = instances_held(hardware, plans.cards, cards)
+    held = instances_held(hardware, plans.cards, cards) - plans.prefill_replicas
     if limits.money_per_hour is not None and hardware.card.price:
         affordable = limits.money_per_hour // (hardware.card.price * 3600 * plans.cards)
-        held = np.minimum(held, affordable.astype(np.int64))
+        held = np.minimum(held, affordable.astype(np.int64) - plans.prefill_replicas)
     if problem.assumptions.billing == "used":
         # An instance that no session reaches would only be paid for.
         workload = problem.workload
@@ -78,7 +81,9 @@ DERIVED: dict[str, Derived] = {
     "ep": Derived(("tp", "cp", "attention_dp", "attention_replicas", "expert_tp"), _ep),
     "redundant_experts": Derived(("ep",), _redundant),
     "microbatches": Derived(("pp",), lambda problem, plans: plans.pp),
-    "replicas": Derived(("tp", "cp", "attention_dp", "attention_replicas", "pp"), _replicas),
+    "replicas": Derived(
+        ("tp", "cp", "attention_dp", "attention_replicas", "pp", "prefill_replicas"), _replicas
+    ),
 }
 """Axes that follow from others, in the order in which they are filled in."""
 
@@ -118,9 +123,14 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
             _shared_divisors([f.intermediate for f in model.moe], cards) if moe else (1,)
         ),
         "redundant_experts": lambda: tuple(range(0, cards)) if moe else (0,),
+        "o_proj_tp": lambda: divisors(cards) if moe else (1,),
+        "head_tp": lambda: divisors(cards) if moe else (1,),
         "replicas": lambda: tuple(range(1, cards + 1)),
+        "prefill_replicas": lambda: tuple(range(0, cards)),
         "batch": lambda: _OPEN_BATCHES,
         "microbatches": lambda: tuple(range(1, 2 * min(cards, model.layer_count) + 1)),
+        "prefill_chunk": lambda: (0, *(2**i for i in range(9, 16))),
+        "mtp": lambda: tuple(range(0, _OPEN_DRAFTS + 1)) if model.draft else (0,),
     }
     if axis in WORDS:
         return tuple(range(len(WORDS[axis])))

@@ -9,7 +9,15 @@ from costmodels.collectives.fabric import instances_held, servers_used
 from costmodels.plans import FloatArray
 from specs.problem import Problem
 
-_ALL_CARDS = ("tp", "cp", "attention_dp", "attention_replicas", "pp", "replicas")
+_ALL_CARDS = (
+    "tp",
+    "cp",
+    "attention_dp",
+    "attention_replicas",
+    "pp",
+    "replicas",
+    "prefill_replicas",
+)
 
 
 class Cards(Constraint):
@@ -23,12 +31,12 @@ class Cards(Constraint):
     def margin(self, case: Case) -> FloatArray:
         plans, limit = case.plans, case.problem.card_limit
         spare = limit - plans.total_cards
-        room = instances_held(case.problem.hardware, plans.cards, limit) - plans.replicas
+        room = instances_held(case.problem.hardware, plans.cards, limit) - plans.instances
         return np.minimum(spare, room * plans.cards).astype(np.float64)
 
     def reason(self, case: Case) -> str:
         plans, limit = case.plans, case.problem.card_limit
-        need, replicas = first(plans.total_cards), first(plans.replicas)
+        need, replicas = first(plans.total_cards), first(plans.instances)
         each = f"{replicas} × {first(plans.cards)} cards"
         if need > limit:
             return f"needs {need} cards ({each}), {limit} allowed"

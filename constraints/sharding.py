@@ -4,10 +4,12 @@ import numpy as np
 
 from constraints.base import Case, Constraint, first
 from costmodels import sharding
-from costmodels.plans import NEUTRAL, FloatArray, IntArray
+from costmodels.plans import NEUTRAL, FloatArray, IntArray, PlanTable
+from costmodels.precision import by_format
 from specs.model import ModelSpec
+from specs.precision import CHECKPOINT, RECIPES, in_precision
 from specs.problem import Problem
-from specs.tensors import Matrix
+from specs.tensors import Cut, Matrix
 
 
 def _left_over(total: int, parts: IntArray) -> FloatArray:
@@ -81,7 +83,7 @@ class FfnWidth(Constraint):
     """TP deals whole columns of the dense feed-forward matrices."""
 
     name = "ffn_width"
-    title = "TP divides the intermediate width of dense networks and shared experts"
+    title = "TP divides the dense intermediate width"
     reads = ("tp",)
     unit = "columns"
 
@@ -95,6 +97,112 @@ class FfnWidth(Constraint):
         tp = first(case.plans.tp)
         width = next(w for w in case.problem.model.units("width") if w % tp)
         return f"an intermediate width of {width} does not divide by TP {tp}"
+
+
+class SharedWidth(Constraint):
+    """TP deals whole columns of the experts that every token runs, unless each rank copies them."""
+
+    name = "shared_width"
+    title = "TP divides the width of the shared experts that it deals"
+    reads = ("tp", "shared_experts")
+    unit = "columns"
+
+    def applies(self, problem: Problem) -> bool:
+        return bool(problem.model.units("shared_width"))
+
+    def margin(self, case: Case) -> FloatArray:
+        ranks = sharding.shared_ranks(case.plans)
+        return _worst(case.problem.model.units("shared_width"), ranks)
+
+    def reason(self, case: Case) -> str:
+        tp = first(case.plans.tp)
+        width = next(w for w in case.problem.model.units("shared_width") if w % tp)
+        return f"shared experts of width {width} do not divide by TP {tp}; copy them instead"
+
+
+class OutputShards(Constraint):
+    """Batch shards deal projections among whole groups of them."""
+
+    name = "output_shards"
+    title = "o_proj_tp and head_tp divide attention DP"
+    reads = ("attention_dp", "o_proj_tp", "head_tp")
+    unit = "shards"
+    definition = True
+
+    def margin(self, case: Case) -> FloatArray:
+        plans = case.plans
+        left = plans.attention_dp % plans.o_proj_tp + plans.attention_dp % plans.head_tp
+        return -left.astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        plans = case.plans
+        return (
+            f"o_proj_tp {first(plans.o_proj_tp)} and head_tp {first(plans.head_tp)} must divide "
+            f"attention DP {first(plans.attention_dp)}"
+        )
+
+
+class OutputHeads(Constraint):
+    """The ranks that deal the output projection hold whole heads of it."""
+
+    name = "output_heads"
+    title = "TP and o_proj_tp together divide the heads of the output projection"
+    reads = ("tp", "o_proj_tp")
+    unit = "heads"
+
+    def _units(self, problem: Problem) -> tuple[int, ...]:
+        cuts = (m.cut for m in problem.model.matrices if m.projects_output)
+        return tuple(sorted({cut.units for cut in cuts if cut}))
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.space.o_proj_tp is not None
+
+    def margin(self, case: Case) -> FloatArray:
+        return _worst(self._units(case.problem), case.plans.tp * case.plans.o_proj_tp)
+
+    def reason(self, case: Case) -> str:
+        ranks = first(case.plans.tp * case.plans.o_proj_tp)
+        units = next(u for u in self._units(case.problem) if u % ranks)
+        return f"{units} heads of the output projection do not divide by {ranks} ranks"
+
+
+class DraftModule(Constraint):
+    """Tokens are drafted by a module of the model."""
+
+    name = "draft_module"
+    title = "Drafting tokens needs a draft module"
+    reads = ("mtp",)
+    unit = "tokens"
+    definition = True
+
+    def applies(self, problem: Problem) -> bool:
+        return problem.model.draft is None
+
+    def margin(self, case: Case) -> FloatArray:
+        return -case.plans.mtp.astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        return f"{case.problem.model.name} has no module that drafts {first(case.plans.mtp)} tokens"
+
+
+class PrefillPool(Constraint):
+    """Instances that only take in prompts need prompts to take in, again and again."""
+
+    name = "prefill_pool"
+    title = "Prefill instances need a steady load with prompts"
+    reads = ("prefill_replicas",)
+    unit = "instances"
+    definition = True
+
+    def applies(self, problem: Problem) -> bool:
+        workload = problem.workload
+        return workload.kind != "steady" or all(c.prompt == 0 for c in workload.classes)
+
+    def margin(self, case: Case) -> FloatArray:
+        return -case.plans.prefill_replicas.astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        return f"{first(case.plans.prefill_replicas)} prefill instances have no steady prompts"
 
 
 class ExpertWidth(Constraint):
@@ -276,56 +384,62 @@ class QuantisationBlocks(Constraint):
 
     name = "quantisation_blocks"
     title = "Shards of block-quantised matrices hold whole blocks"
-    reads = ("tp", "kv_split", "expert_tp")
+    reads = ("tp", "kv_split", "expert_tp", "shared_experts", "o_proj_tp", "precision")
     unit = "columns"
 
     def applies(self, problem: Problem) -> bool:
-        return bool(self._blocked(problem.model))
-
-    @staticmethod
-    def _blocked(model: ModelSpec) -> list[Matrix]:
-        """Matrices that are dealt to ranks and stored in blocks."""
-        matrices = [m for ffn in model.moe for m in ffn.expert(model.hidden)]
-        matrices += model.matrices
-        return [m for m in matrices if m.cut and getattr(model.formats, m.tensor).block]
-
-    def _shards(self, case: Case) -> list[tuple[str, IntArray, int]]:
-        """Name and width of every dealt dimension on one card, and the block that cuts it."""
-        model, plans = case.problem.model, case.plans
-        found: list[tuple[str, IntArray, int]] = []
-        for matrix in self._blocked(model):
-            block = getattr(model.formats, matrix.tensor).block
-            routed = matrix.tensor == "experts"
-            # Experts are dealt over ranks of their own, as wide as TP would deal them.
-            ranks = plans.with_columns(tp=plans.expert_tp, kv_split=np.ones_like(plans.tp))
-            rows, columns = sharding.shard(matrix, ranks if routed else plans)
-            side, width, whole = (
-                (0, rows, matrix.rows) if matrix.is_output else (1, columns, matrix.columns)
-            )
-            name = _DEALT.get(matrix.tensor) or _DEALT[matrix.cut.over if matrix.cut else ""]
-            dealt = np.asarray(width) * np.ones_like(plans.tp)
-            # A matrix that is not dealt may end in part of a block.
-            found.append((name, np.where(dealt == whole, 0, dealt), block[side]))
-        return found
+        wanted = problem.space.precision or ("checkpoint",)
+        names = tuple(RECIPES) if wanted == "open" else wanted
+        return any(_blocked(in_precision(problem.model, name, CHECKPOINT)) for name in names)
 
     def margin(self, case: Case) -> FloatArray:
-        margins = [np.zeros(len(case.plans))]
-        margins += [-(w % block).astype(np.float64) for _, w, block in self._shards(case)]
-        return np.min(margins, axis=0)
+        margin = np.zeros(len(case.plans))
+        for problem, rows in by_format(case.problem, case.plans):
+            for _, width, block in _shards(problem.model, case.plans.take(rows)):
+                margin[rows] = np.minimum(margin[rows], -(width % block).astype(np.float64))
+        return margin
 
     def reason(self, case: Case) -> str:
-        for name, width, block in self._shards(case):
-            if first(width) % block:
-                return (
-                    f"a card's share of {name} is {first(width)} wide, not a multiple of the "
-                    f"quantisation block of {block}"
-                )
+        for problem, rows in by_format(case.problem, case.plans):
+            for name, width, block in _shards(problem.model, case.plans.take(rows)):
+                if first(width) % block:
+                    return (
+                        f"a card's share of {name} is {first(width)} wide, not a multiple of the "
+                        f"quantisation block of {block}"
+                    )
         return "all shards hold whole blocks"
 
 
+def _blocked(model: ModelSpec) -> list[tuple[Matrix, Cut, tuple[int, int]]]:
+    """Matrices that are dealt to ranks and stored in blocks."""
+    matrices = [m for ffn in model.moe for m in ffn.expert(model.hidden)]
+    found = []
+    for matrix in (*matrices, *model.matrices):
+        block = getattr(model.formats, matrix.tensor).block
+        if matrix.cut and block:
+            found.append((matrix, matrix.cut, block))
+    return found
+
+
+def _shards(model: ModelSpec, plans: PlanTable) -> list[tuple[str, IntArray, int]]:
+    """Name and width of every dealt dimension on one card, and the block that cuts it.
+
+    A matrix that is whole on the card may end in part of a block: its width counts as 0.
+    """
+    found = []
+    for matrix, cut, block in _blocked(model):
+        rows, columns = sharding.shard(matrix, plans)
+        by_rows = cut.side == "rows"
+        width, whole = (rows, matrix.rows) if by_rows else (columns, matrix.columns)
+        dealt = np.broadcast_to(width, plans.tp.shape)
+        size = block[0] if by_rows else block[1]
+        found.append((_DEALT[cut.over], np.where(dealt == whole, 0, dealt), size))
+    return found
+
+
 _DEALT = {
-    "experts": "an expert",
-    "shared_experts": "the shared experts",
+    "expert_width": "an expert",
+    "shared_width": "the shared experts",
     "heads": "query heads",
     "kv_heads": "KV heads",
     "width": "the dense network",
@@ -337,11 +451,16 @@ SHARDING: tuple[Constraint, ...] = (
     QueryHeads(),
     KvHeads(),
     FfnWidth(),
+    SharedWidth(),
     ExpertWidth(),
+    OutputHeads(),
     QuantisationBlocks(),
     Layers(),
     Vocabulary(),
     Microbatches(),
+    OutputShards(),
+    DraftModule(),
+    PrefillPool(),
     DenseAxes(),
     AttentionLayout(),
     MoeCards(),

@@ -24,6 +24,7 @@ RESOURCES: dict[str, str] = {
     "all_gather": "network",
     "dispatch": "network",
     "combine": "network",
+    "o_proj_exchange": "network",
     "pipeline_send": "network",
     "pipeline_wait": "pipeline",
     "overhead": "overhead",
@@ -82,8 +83,8 @@ class CostModel(Protocol):
     """Bytes and seconds of plans.
 
     A model must be monotone: more sessions, more context or more tokens never take less memory or
-    less time. In ``decode``, seconds must be piecewise linear and convex in ``context``, which
-    lets a whole session be summed from few evaluations (``costmodels.sessions.steps``).
+    less time. In ``decode``, seconds should be nearly piecewise linear in ``context``, which lets
+    a whole session be summed from few evaluations (``costmodels.sessions.steps``).
     """
 
     name: str
@@ -98,9 +99,11 @@ class CostModel(Protocol):
     def decode(
         self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
     ) -> StepEstimate:
-        """Time of one token for each of ``batch`` sessions of an instance.
+        """Time of one step of each of ``batch`` sessions of an instance.
 
-        ``context``: tokens that a session already holds, on average over the batch.
+        A step makes ``costmodels.drafts.tokens_per_step`` tokens a session: one, or more where
+        drafted ones are verified. ``context``: tokens that a session already holds, on average
+        over the batch.
         """
         ...
 

@@ -1,10 +1,11 @@
 """Bytes on the fullest card of a plan (6-1): weights, KV, activations and workspace."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from costmodels import sharding
+from costmodels import drafts, sharding
 from costmodels.base import MemoryEstimate
 from costmodels.operators import attention as attention_operators
 from costmodels.operators import ffn as ffn_operators
@@ -45,18 +46,20 @@ def _layer_bytes(
     for kind in model.kinds:
         by_class = sharding.layer_weights(model, kind, plans, assumptions)
         weights.append(np.sum(list(by_class.values()), axis=0))
-        context.append(_context_bytes(problem, kind, plans, held))
+        one = partial(_layer_session, problem, kind, plans)
+        context.append(_sessions(problem, held, one))
     return np.array(weights), np.array(context)
 
 
-def _context_bytes(problem: Problem, kind: Layer, plans: PlanTable, held: FloatArray) -> FloatArray:
-    """Bytes that all sessions of a rank keep in one layer, each at its peak context."""
-    total: FloatArray = np.zeros(len(plans))
+def _layer_session(problem: Problem, kind: Layer, plans: PlanTable, tokens: float) -> FloatArray:
+    return sharding.session_bytes(problem.model, kind, plans, tokens, problem.assumptions)
+
+
+def _sessions(problem: Problem, held: FloatArray, one: Callable[[float], FloatArray]) -> FloatArray:
+    """Bytes of all sessions of a rank, from those of one that ends with so many tokens."""
+    total: FloatArray = np.zeros(len(held))
     for index, shape in enumerate(problem.workload.classes):
-        one = sharding.session_bytes(
-            problem.model, kind, plans, shape.peak_context, problem.assumptions
-        )
-        total = total + held[:, index] * one
+        total = total + held[:, index] * one(shape.peak_context)
     return total
 
 
@@ -70,9 +73,7 @@ def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, Float
     mixer = sharding.vector_bytes(model, model.last_mixer.vectors)
     shares = sharding.matrix_shares(model, model.last_mixer.matrices, plans, problem.assumptions)
     last = np.full(len(plans), norm + mixer) + sum(size for _, size in shares.values())
-    if model.draft:
-        last = last + sharding.draft_weights(model, model.draft, plans, problem.assumptions)
-    return first, last
+    return first, last + drafts.weights(problem, plans)
 
 
 def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
@@ -81,6 +82,7 @@ def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict
     layer_weights, layer_context = _layer_bytes(problem, plans, held)
     first, last = _edge_weights(problem, plans)
     head = sharding.head_bytes(model, plans)
+    drafted = _sessions(problem, held, partial(drafts.session_bytes, problem, plans))
     weights = np.empty(len(plans))
     kv = np.empty(len(plans))
     for stages in np.unique(plans.pp):
@@ -89,10 +91,11 @@ def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict
         stage_weights = layers @ layer_weights[:, rows]
         stage_weights[0] += first[rows]
         stage_weights[-1] += last[rows]
-        # Tied weights are stored once where the first stage is the last.
-        if not (model.tied_embeddings and len(layers) == 1):
-            stage_weights[-1] += head[rows]
+        # Tied weights are stored once where the first stage is the last and deals them alike.
+        once = model.tied_embeddings and len(layers) == 1
+        stage_weights[-1] += np.where(once & (plans.head_tp[rows] == 1), 0.0, head[rows])
         stage_kv = layers @ layer_context[:, rows]
+        stage_kv[-1] += drafted[rows]
         fullest = np.argmax(stage_weights + stage_kv, axis=0)
         weights[rows] = np.take_along_axis(stage_weights, fullest[None], axis=0)[0]
         kv[rows] = np.take_along_axis(stage_kv, fullest[None], axis=0)[0]
@@ -101,15 +104,19 @@ def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict
 
 def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """One copy of weights and KV, spread evenly over the cards of an instance."""
-    one_card = PlanTable.from_columns({"tp": [1]})
-    whole = _fullest_stage(problem, one_card, np.zeros((1, held.shape[1])))["weights"][0]
+    one_card = PlanTable.from_columns({"tp": [1], "mtp": [1]})
+    nothing = np.zeros((1, held.shape[1]))
+    undrafted = one_card.with_columns(mtp=np.zeros_like(one_card.mtp))
+    whole = _fullest_stage(problem, undrafted, nothing)["weights"][0]
     counts = np.array(problem.model.kind_counts)
-    session = [
-        float(counts @ _layer_bytes(problem, one_card, one[None])[1][:, 0])
-        for one in np.eye(held.shape[1])
-    ]
-    kept = held @ np.array(session) * plans.attention_dp
-    return {"weights": whole / plans.cards, "kv": kept / plans.cards}
+    session, drafted = [], []
+    for one in np.eye(held.shape[1]):
+        session.append(float(counts @ _layer_bytes(problem, one_card, one[None])[1][:, 0]))
+        in_draft = partial(drafts.session_bytes, problem, one_card)
+        drafted.append(float(_sessions(problem, one[None], in_draft)[0]))
+    kept = held @ np.array(session) + (plans.mtp > 0) * (held @ np.array(drafted))
+    weights = whole + (plans.mtp > 0) * drafts.weights(problem, one_card)[0]
+    return {"weights": weights / plans.cards, "kv": kept * plans.attention_dp / plans.cards}
 
 
 def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatArray:
@@ -125,7 +132,8 @@ def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatA
     cap = np.ceil(plans.batch / plans.attention_dp)
     sequences = np.where(plans.batch > 0, np.minimum(sequences, cap), sequences)
     longest = max(c.prompt for c in problem.workload.classes)
-    rows = np.maximum(sequences, longest / plans.cp)
+    chunk = np.where(plans.prefill_chunk > 0, np.minimum(plans.prefill_chunk, longest), longest)
+    rows = np.maximum(sequences * (1 + plans.mtp), chunk / plans.cp)
     largest: FloatArray = np.zeros(len(plans))
     for kind in model.kinds:
         parts = kind.attention.parts(model.hidden, "prefill")
@@ -134,7 +142,8 @@ def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatA
         largest = np.maximum(largest, np.maximum(rows * model.hidden + between, network))
     shards = np.where(plans.sp == 1, plans.tp, 1)
     numbers = rows * model.hidden / shards + largest
-    logits = sequences * sharding.vocabulary_rows(model, plans) * LOGITS_BYTES
+    verified = sequences * (1 + plans.mtp) * plans.head_tp
+    logits = verified * sharding.head_rows(model, plans) * LOGITS_BYTES
     return numbers * model.formats.activations.bytes_per_number + logits
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from specs.precision import KV_RECIPES, RECIPES
 from specs.space import AXES
 
 IntArray = NDArray[np.int64]
@@ -17,13 +18,20 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 WORDS: dict[str, tuple[str, ...]] = {
+    "shared_experts": ("dealt", "copied"),
+    "precision": tuple(RECIPES),
+    "kv_dtype": tuple(KV_RECIPES),
+    "overlap": ("none", "two_batch"),
     "allreduce": ("auto", "ring", "tree"),
     "alltoall": ("auto", "direct", "pairwise"),
 }
 """Axes whose values are words; a column holds positions in these tuples."""
 
+COUNTS = ("redundant_experts", "prefill_replicas", "prefill_chunk", "mtp")
+"""Axes that count something there may be none of."""
+
 NEUTRAL: dict[str, int] = {
-    name: 0 if name in {"sp", "redundant_experts", "batch", *WORDS} else 1 for name in AXES
+    name: 0 if name in {"sp", *COUNTS, "batch", *WORDS} else 1 for name in AXES
 }
 """The value of each axis at which it does nothing. ``batch`` 0 means: not fixed by the plan."""
 
@@ -58,9 +66,18 @@ class PlanTable:
     ep: IntArray
     expert_tp: IntArray
     redundant_experts: IntArray
+    shared_experts: IntArray
+    o_proj_tp: IntArray
+    head_tp: IntArray
     replicas: IntArray
+    prefill_replicas: IntArray
+    precision: IntArray
+    kv_dtype: IntArray
     batch: IntArray
     microbatches: IntArray
+    overlap: IntArray
+    prefill_chunk: IntArray
+    mtp: IntArray
     allreduce: IntArray
     alltoall: IntArray
 
@@ -121,6 +138,11 @@ class PlanTable:
         return self.stage_cards * self.pp
 
     @property
+    def instances(self) -> IntArray:
+        """Instances of the deployment, those that only take in prompts included."""
+        return self.replicas + self.prefill_replicas
+
+    @property
     def total_cards(self) -> IntArray:
         """Cards of the whole deployment."""
-        return self.cards * self.replicas
+        return self.cards * self.instances

@@ -5,8 +5,8 @@ Sources of all formulas: ``docs/equations.md``. Valid for any model and machine 
 describe; at data-sheet peaks it is a lower bound on time, which measured serving exceeds.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,14 +19,16 @@ from costmodels.collectives.fabric import (
     exchange_seconds,
 )
 from costmodels.operators import attention, ffn
+from costmodels.operators.sums import output_sum
 from costmodels.operators.work import Operator, Pass, dense
 from costmodels.pipeline import cycle
-from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
+from costmodels.precision import memory_by_format, step_by_format
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
-from specs.model import Engram
+from specs.model import Draft, Engram, Layer
 from specs.problem import PhaseEfficiency, Problem
-from specs.tensors import Parts
+from specs.tensors import Matrix, Parts
 
 
 @dataclass
@@ -52,7 +54,13 @@ class _Tally:
     def add(self, into: dict[str, FloatArray], name: str, values: FloatArray) -> None:
         into[name] = into[name] + values if name in into else values
 
-    def add_scaled(self, other: "_Tally", times: float) -> None:
+    def times(self, times: IntArray | float) -> "_Tally":
+        """Return the tally of that many equal stretches after each other."""
+        found = _Tally(self.plans)
+        found.add_scaled(self, times)
+        return found
+
+    def add_scaled(self, other: "_Tally", times: IntArray | float) -> None:
         for mine, theirs in (
             (self.read, other.read),
             (self.longer, other.longer),
@@ -61,7 +69,7 @@ class _Tally:
         ):
             for name, values in theirs.items():
                 self.add(mine, name, values * times)
-        self.compute = self.compute + other.compute * times
+        self.compute = np.asarray(self.compute + other.compute * times, dtype=np.float64)
         for name, values in other.counts.items():
             self.counts[name] = np.maximum(self.counts.get(name, 0.0), values)
 
@@ -95,27 +103,24 @@ class RooflineModel:
 
     def memory(self, problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEstimate:
         """Bytes on the fullest card; see ``costmodels.memory.estimate``."""
-        return memory.estimate(problem, plans, held)
+        return memory_by_format(
+            problem, plans, lambda here, some, rows: memory.estimate(here, some, held[rows])
+        )
 
     def decode(
         self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
     ) -> StepEstimate:
-        """Time of one token for each session of the batch.
+        """Time of one step of each session of the batch: one token, and those it verifies.
 
         With a pipeline the batch is cut into micro-batches that follow each other through the
         stages: a token takes the longer of one micro-batch passing all stages, and the slowest
         stage serving all micro-batches.
         """
-        parts = np.where(plans.pp > 1, np.minimum(plans.microbatches, np.maximum(batch, 1)), 1)
-        instance = -(-batch // parts)
-        pass_ = Pass(
-            "decode",
-            rank_sequences=-(-instance // plans.attention_dp),
-            instance_sequences=instance,
-            new_tokens=np.ones(len(plans)),
-            held_tokens=context,
+        return step_by_format(
+            problem,
+            plans,
+            lambda here, some, rows: _decode(here, some, batch[rows], context[rows]),
         )
-        return _forward(problem, plans, pass_, parts, batch)
 
     def prefill(
         self,
@@ -126,25 +131,80 @@ class RooflineModel:
         prefix: FloatArray,
     ) -> StepEstimate:
         """Time of one pass that takes in ``tokens`` tokens of each of ``sequences`` sessions."""
-        pass_ = Pass(
-            "prefill",
-            rank_sequences=-(-sequences // plans.attention_dp),
-            instance_sequences=sequences,
-            new_tokens=tokens,
-            held_tokens=prefix,
+        return step_by_format(
+            problem,
+            plans,
+            lambda here, some, rows: _prefill(
+                here, some, sequences[rows], tokens[rows], prefix[rows]
+            ),
         )
-        return _forward(problem, plans, pass_, np.ones_like(plans.tp), sequences)
+
+
+def _decode(
+    problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
+) -> StepEstimate:
+    parts = np.where(plans.pp > 1, np.minimum(plans.microbatches, np.maximum(batch, 1)), 1)
+    turns = _turns(plans, -(-batch // parts))
+    taken: IntArray = parts * turns
+    instance = -(-batch // taken)
+    pass_ = Pass(
+        "decode",
+        rank_sequences=-(-instance // plans.attention_dp),
+        instance_sequences=instance,
+        new_tokens=np.asarray(1.0 + plans.mtp, dtype=np.float64),
+        held_tokens=context,
+    )
+    return _forward(problem, plans, pass_, parts, turns, batch)
+
+
+def _prefill(
+    problem: Problem,
+    plans: PlanTable,
+    sequences: IntArray,
+    tokens: FloatArray,
+    prefix: FloatArray,
+) -> StepEstimate:
+    turns = _turns(plans, sequences)
+    instance = -(-sequences // turns)
+    pass_ = Pass(
+        "prefill",
+        rank_sequences=-(-instance // plans.attention_dp),
+        instance_sequences=instance,
+        new_tokens=tokens,
+        held_tokens=prefix,
+    )
+    return _forward(problem, plans, pass_, np.ones_like(plans.tp), turns, sequences)
+
+
+def _turns(plans: PlanTable, sequences: IntArray) -> IntArray:
+    """Parts of a batch that take turns on a card; a single sequence cannot be halved."""
+    halved = plans.overlap == WORDS["overlap"].index("two_batch")
+    return np.where(halved & (sequences > 1), 2, 1)
 
 
 def _forward(
-    problem: Problem, plans: PlanTable, pass_: Pass, parts: IntArray, batch: IntArray
+    problem: Problem,
+    plans: PlanTable,
+    pass_: Pass,
+    parts: IntArray,
+    turns: IntArray,
+    batch: IntArray,
 ) -> StepEstimate:
     """Compose operators, collectives, stages and overhead into one step."""
     efficiency: PhaseEfficiency = getattr(problem.assumptions.efficiency, pass_.phase)
-    layers = _layers(problem, plans, pass_, efficiency)
+    model = problem.model
+    layers = [
+        _taking_turns(problem, layer, turns)
+        for layer in _layers(problem, model.kinds, plans, pass_, efficiency)
+    ]
     first, last = _edges(problem, plans, pass_, efficiency)
+    if (turns > 1).any():
+        first, last = first.times(turns), last.times(turns)
+    if model.draft and pass_.phase == "decode" and (plans.mtp > 0).any():
+        draft = _draft(problem, model.draft, plans, pass_, efficiency)
+        last.add_scaled(draft.times(turns), plans.mtp)
     whole = _Tally(len(plans))
-    for count, layer in zip(problem.model.kind_counts, layers, strict=True):
+    for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.add_scaled(layer, count)
     whole.add_scaled(first, 1)
     whole.add_scaled(last, 1)
@@ -189,21 +249,64 @@ def _tally(
     return tally
 
 
+def _taking_turns(problem: Problem, layer: _Tally, turns: IntArray) -> _Tally:
+    """Return a layer with the part of its exchanges that stays exposed.
+
+    Two half batches take turns: while one computes, the other exchanges, so of each pair the
+    shorter is hidden, but for the last exchange of a pass, which has nothing left to hide behind.
+    With ``communication: hidden`` every exchange hides behind the work of its own layer.
+    """
+    hidden = problem.assumptions.communication == "hidden"
+    if not layer.exchange or not (hidden or (turns > 1).any()):
+        return layer
+    local = np.sum(list(layer.local(problem.assumptions.overlap).values()), axis=0)
+    sent = np.sum(list(layer.exchange.values()), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        covered = np.where(sent > 0, np.minimum(local, sent) / sent, 0.0)
+    last = 1 - 1 / (2 * problem.model.layer_count)
+    share = covered if hidden else np.where(turns > 1, covered * last, 0.0)
+    found = layer.times(turns)
+    found.exchange = {name: values * (1 - share) for name, values in found.exchange.items()}
+    return found
+
+
+def _draft(
+    problem: Problem, draft: Draft, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> _Tally:
+    """One proposal of the draft module: its layers and the output head, one token a session."""
+    model = problem.model
+    one = replace(pass_, new_tokens=np.ones(len(plans)))
+    rows = one.rank_tokens(plans.cp)
+    join = Matrix("attention", model.hidden, model.hidden, times=draft.projections)
+    operators = dense(problem, (join,), plans, rows, "attention_projection")
+    exchanges = _head(problem, plans, one, operators)
+    found = _tally(problem, plans, operators, exchanges, efficiency)
+    kinds = [Layer(group.attention, group.ffn, group.engram) for group in draft.layers]
+    layers = _layers(problem, kinds, plans, one, efficiency)
+    for group, layer in zip(draft.layers, layers, strict=True):
+        layer.counts.clear()
+        found.add_scaled(layer, group.count)
+    return found
+
+
 def _layers(
-    problem: Problem, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+    problem: Problem,
+    kinds: Sequence[Layer],
+    plans: PlanTable,
+    pass_: Pass,
+    efficiency: PhaseEfficiency,
 ) -> list[_Tally]:
     """One layer of each kind; kinds share the halves that they have in common."""
-    model = problem.model
     attentions = {
         kind: _attention(problem, kind, plans, pass_, efficiency)
-        for kind in dict.fromkeys(k.attention for k in model.kinds)
+        for kind in dict.fromkeys(k.attention for k in kinds)
     }
     networks = {
         kind: _network(problem, kind, plans, pass_, efficiency)
-        for kind in dict.fromkeys(k.ffn for k in model.kinds)
+        for kind in dict.fromkeys(k.ffn for k in kinds)
     }
     layers = []
-    for kind in model.kinds:
+    for kind in kinds:
         layer = _Tally(len(plans))
         layer.add_scaled(attentions[kind.attention], 1)
         layer.add_scaled(networks[kind.ffn], 1)
@@ -227,7 +330,7 @@ def _attention(
     operators += _around(problem, parts, plans, pass_)
     exchanges = attention.exchanges(problem, parts, plans, pass_)
     if any(matrix.is_output for matrix in parts.matrices):
-        exchanges += ffn.output_sum(problem, plans, pass_.rank_tokens(plans.cp))
+        exchanges += output_sum(problem, plans, pass_.rank_tokens(plans.cp))
     return _tally(problem, plans, operators, exchanges, efficiency)
 
 
@@ -286,19 +389,39 @@ def _edges(
     model = problem.model
     rows = pass_.rank_tokens(plans.cp)
     first: list[Operator] = []
-    numbers = float(model.hidden) * sharding.vocabulary_rows(model, plans)
-    # Only the last position of each sequence is projected onto the vocabulary.
-    flops = 2.0 * pass_.rank_sequences * numbers
-    last = [Operator("dense_weights", "head", "head", flops, _head_read(problem, plans))]
-    last += dense(problem, model.last_mixer.matrices, plans, pass_.rank_sequences, "ffn")
+    last = dense(problem, model.last_mixer.matrices, plans, _projected(pass_), "ffn")
+    exchanges = _head(problem, plans, pass_, last)
     if problem.assumptions.count_norms:
         row = model.hidden * model.formats.embedding.bytes_per_number
         first.append(_vectors(problem, plans, rows * row))
         last.append(_vectors(problem, plans, model.hidden * model.formats.norms.bytes_per_number))
     return (
         _tally(problem, plans, first, [], efficiency),
-        _tally(problem, plans, last, [], efficiency),
+        _tally(problem, plans, last, exchanges, efficiency),
     )
+
+
+def _projected(pass_: Pass) -> FloatArray:
+    """Tokens of a rank that are projected onto the vocabulary.
+
+    A prefill needs only the last position of each sequence, a step all that it verifies.
+    """
+    tokens = pass_.new_tokens if pass_.phase == "decode" else 1.0
+    return np.asarray(pass_.rank_sequences * tokens, dtype=np.float64)
+
+
+def _head(
+    problem: Problem, plans: PlanTable, pass_: Pass, operators: list[Operator]
+) -> list[Exchange]:
+    """Add the output projection, and return the gather of the tokens that shards compute for."""
+    model, rows = problem.model, _projected(pass_)
+    together = rows * plans.head_tp
+    flops = 2.0 * together * (float(model.hidden) * sharding.head_rows(model, plans))
+    operators.append(Operator("dense_weights", "head", "head", flops, _head_read(problem, plans)))
+    if not (plans.head_tp > 1).any():
+        return []
+    size = together * model.hidden * model.formats.activations.bytes_per_number
+    return [Exchange("all_gather", "all_gather", plans.head_tp, plans.lanes, size)]
 
 
 def _head_read(problem: Problem, plans: PlanTable) -> FloatArray:

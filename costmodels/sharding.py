@@ -5,17 +5,17 @@ arrays of shape ``(plans,)``. Every function is defined for degrees that do not 
 share is then rounded up, and the sharding constraints say that the plan is not allowed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
 
-from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
 from specs.ffn import MoeFfn
 from specs.formats import Format, StoredFormat
 from specs.model import Draft, Layer, ModelSpec
 from specs.problem import Assumptions
-from specs.tensors import Matrix, Parts, State, Stream, Vectors
+from specs.tensors import Matrix, Over, Parts, State, Stream, Vectors
 
 Runs = tuple[tuple[int, int], ...]
 """A stack as (kind of layer, layers in a row)."""
@@ -76,6 +76,22 @@ def attended_heads(heads: int, plans: PlanTable) -> IntArray:
     return -(-heads // head_shards(plans))
 
 
+def shared_ranks(plans: PlanTable) -> IntArray:
+    """Ranks that deal the experts that every token runs; 1 where each holds a copy."""
+    copied = WORDS["shared_experts"].index("copied")
+    return np.where(plans.shared_experts == copied, 1, plans.tp)
+
+
+_RANKS: dict[Over, Callable[[PlanTable], IntArray]] = {
+    "heads": lambda plans: plans.tp,
+    "kv_heads": head_shards,
+    "width": lambda plans: plans.tp,
+    "shared_width": shared_ranks,
+    "expert_width": lambda plans: plans.expert_tp,
+}
+"""Ranks over which each kind of cut is dealt."""
+
+
 def shard(matrix: Matrix, plans: PlanTable) -> tuple[IntArray | int, IntArray | int]:
     """Rows and columns of a matrix on one rank.
 
@@ -85,7 +101,9 @@ def shard(matrix: Matrix, plans: PlanTable) -> tuple[IntArray | int, IntArray | 
     cut = matrix.cut
     if cut is None:
         return matrix.rows, matrix.columns
-    ranks = head_shards(plans) if cut.over == "kv_heads" else plans.tp
+    ranks = _RANKS[cut.over](plans)
+    if matrix.projects_output:
+        ranks = ranks * plans.o_proj_tp
     units = -(-cut.units // ranks)
     if cut.side == "rows":
         return units * (matrix.rows // cut.units), matrix.columns
@@ -95,8 +113,9 @@ def shard(matrix: Matrix, plans: PlanTable) -> tuple[IntArray | int, IntArray | 
 def matrix_share(
     number_format: Format, matrix: Matrix, plans: PlanTable, assumptions: Assumptions
 ) -> tuple[FloatArray, FloatArray]:
-    """Numbers and bytes of a matrix, all copies, that one rank holds and reads.
+    """Numbers and bytes of a matrix, all copies, that one rank multiplies a token with and reads.
 
+    Batch shards that deal an output projection each multiply their part with the tokens of all.
     With ``read_shards: even`` every rank counts an even share of the whole instead, and with
     ``pooled`` an even share over all cards of a stage is read.
     """
@@ -106,6 +125,8 @@ def matrix_share(
     rows, columns = shard(matrix, plans)
     shape = plans.tp.shape
     numbers = np.broadcast_to(matrix.times * np.multiply(rows, columns, dtype=np.float64), shape)
+    if matrix.projects_output:
+        numbers = numbers * plans.o_proj_tp
     if assumptions.read_shards == "pooled":
         return numbers, whole / plans.stage_cards
     size = matrix.times * matrix_bytes(number_format, rows, columns)
@@ -162,10 +183,8 @@ def expert_width(ffn: MoeFfn, plans: PlanTable) -> IntArray:
 def expert_share(model: ModelSpec, ffn: MoeFfn, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
     """Numbers and bytes of one routed expert on one card."""
     numbers, size = np.zeros(len(plans)), np.zeros(len(plans))
-    width = expert_width(ffn, plans)
     for matrix in ffn.expert(model.hidden):
-        by_rows = matrix.is_output
-        rows, columns = (width, matrix.columns) if by_rows else (matrix.rows, width)
+        rows, columns = shard(matrix, plans)
         numbers += matrix.times * np.multiply(rows, columns, dtype=np.float64)
         size += matrix.times * matrix_bytes(model.formats.experts, rows, columns)
     biases = ffn.expert_vectors(model.hidden) / plans.expert_tp
@@ -173,8 +192,13 @@ def expert_share(model: ModelSpec, ffn: MoeFfn, plans: PlanTable) -> tuple[Float
 
 
 def vocabulary_rows(model: ModelSpec, plans: PlanTable) -> IntArray:
-    """Rows of the vocabulary on one rank; the last rank is padded, as engines do."""
+    """Rows of the token embedding on one rank; the last rank is padded, as engines do."""
     return -(-model.vocab // plans.tp)
+
+
+def head_rows(model: ModelSpec, plans: PlanTable) -> IntArray:
+    """Rows of the output projection on one rank, dealt over TP and ``head_tp`` batch shards."""
+    return -(-model.vocab // (plans.tp * plans.head_tp))
 
 
 def layer_weights(
@@ -197,6 +221,7 @@ def layer_weights(
         matrix = float(
             matrix_bytes(model.formats.engram, layer.engram.inputs, layer.engram.outputs)
         )
+        matrix += vector_bytes(model, (layer.engram.vectors,))
         weights["engram"] = layer.engram.table_bytes / plans.tp + matrix
     return weights
 
@@ -211,8 +236,13 @@ def draft_weights(
         by_class = layer_weights(model, kind, plans, assumptions)
         total = total + group.count * np.sum(list(by_class.values()), axis=0)
     one = float(matrix_bytes(model.formats.attention, model.hidden, model.hidden))
-    norms = 3 * model.hidden * model.formats.norms.bytes_per_number
-    total = total + draft.projections * one + norms
+    total = total + draft.projections * one
+    mixer = model.last_mixer
+    shares = matrix_shares(model, mixer.matrices, plans, assumptions)
+    total = total + sum(size for _, size in shares.values())
+    total = total + vector_bytes(model, (draft.vectors(model.hidden), *mixer.vectors))
+    if draft.markov_rank:
+        total = total + 2 * matrix_bytes(model.formats.head, draft.markov_rank, model.vocab)
     if draft.own_head:
         total = total + embedding_bytes(model, plans) + head_bytes(model, plans)
     return total
@@ -225,7 +255,7 @@ def embedding_bytes(model: ModelSpec, plans: PlanTable) -> FloatArray:
 
 def head_bytes(model: ModelSpec, plans: PlanTable) -> FloatArray:
     """Bytes that one rank of the last stage reads for the output projection."""
-    return matrix_bytes(model.formats.head, model.hidden, vocabulary_rows(model, plans))
+    return matrix_bytes(model.formats.head, model.hidden, head_rows(model, plans))
 
 
 def stream_heads(stream: Stream, plans: PlanTable) -> IntArray:

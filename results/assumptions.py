@@ -17,7 +17,8 @@ def _leaves(part: BaseModel, prefix: str) -> list[tuple[str, Any, bool]]:
         if isinstance(value, BaseModel):
             found += _leaves(value, f"{prefix}{name}.")
         elif isinstance(value, tuple):
-            found.append((f"{prefix}{name}", [v.model_dump() for v in value], stated))
+            listed = [v.model_dump() if isinstance(v, BaseModel) else v for v in value]
+            found.append((f"{prefix}{name}", listed, stated))
         else:
             found.append((f"{prefix}{name}", value, stated))
     return found

@@ -57,15 +57,23 @@ class PlanDetail:
     def document(self) -> Document:
         """Return plan, deployment, outcome, step and memory as JSON values."""
         values = self.plan.row(0)
-        hardware = self.space.problem.hardware.name
-        deployment = {"plan": values, "count": values["replicas"], "role": "both"}
         return {
             "plan": values,
-            "deployment": [{**deployment, "hardware": hardware}],
+            "deployment": self._deployment(values),
             "outcome": self._outcome(),
             "step": self._step(),
             "memory": self._memory(),
         }
+
+    def _deployment(self, values: Document) -> list[Document]:
+        """Return the instances by role: all do both, or some take in the prompts of the others."""
+        each = {"plan": values, "hardware": self.space.problem.hardware.name}
+        if not values["prefill_replicas"]:
+            return [{**each, "count": values["replicas"], "role": "both"}]
+        return [
+            {**each, "count": values["prefill_replicas"], "role": "prefill"},
+            {**each, "count": values["replicas"], "role": "decode"},
+        ]
 
     def _outcome(self) -> Document:
         o, problem = self.outcomes, self.space.problem

@@ -42,7 +42,7 @@ def _value(axis: str, value: str) -> int:
         if value in WORDS[axis]:
             return encode(axis, value)
         raise SpecError.single(
-            f"plan.{axis}", value, "no such algorithm", nearest(value, WORDS[axis])
+            f"plan.{axis}", value, "no such value", nearest(value, WORDS[axis])
         )
     if axis == "sp":
         if value in {"true", "false"}:

@@ -49,8 +49,9 @@ def headline(document: Document) -> str:
     best = document["plans"][0]
     outcome, plan = best["outcome"], best["plan"]
     unit = CURRENCY_UNIT[outcome["currency"]]
-    cards = outcome["cards"] // plan["replicas"]
-    instances = "instance" if plan["replicas"] == 1 else "instances"
+    count = plan["replicas"] + plan["prefill_replicas"]
+    cards = outcome["cards"] // count
+    instances = "instance" if count == 1 else "instances"
     each = "1 card" if cards == 1 else f"{cards} cards"
     if "makespan_s" in outcome:
         when = (
@@ -63,7 +64,7 @@ def headline(document: Document) -> str:
             f"{outcome['batch']}, {quantity(outcome['tpot_s']['max'], 's')} a token"
         )
     return (
-        f"Run {plan['replicas']} {instances} of {each} ({plan_name(plan)}): "
+        f"Run {count} {instances} of {each} ({plan_name(plan)}): "
         f"{outcome['cost_per_on_time_session']:.4g} {unit} per on-time session; {when}; "
         f"{best['reason']}."
     )

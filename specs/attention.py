@@ -15,6 +15,12 @@ from specs.tensors import Cut, Matrix, Parts, State, Stream, Vectors
 Phase = Literal["decode", "prefill"]
 
 
+def _output(rows: int, hidden: int, units: int) -> Matrix:
+    """Matrix that joins the heads, or groups of them, into a hidden vector."""
+    cut = Cut("rows", "heads", units)
+    return Matrix("attention", rows, hidden, cut, projects_output=True)
+
+
 class NoAttention(Spec):
     """A layer without attention, only a feed-forward network."""
 
@@ -61,6 +67,8 @@ class HeadedAttention(Spec):
     """Heads of keys and values; as many as query heads for plain multi-head attention."""
     head_dim: Count
     """Width of one head."""
+    v_dim: Count | None = None
+    """Width of one head's value, where it is not that of its key."""
     rope_dim: CountOrZero = 0
     """Numbers of a head that carry the position, where a format keeps them apart."""
     q_lora: Count | None = None
@@ -98,10 +106,20 @@ class HeadedAttention(Spec):
             raise ValueError(
                 f"rope_dim must not exceed head_dim, got {self.rope_dim} of {self.head_dim}"
             )
+        if self.single_kv and self.value_dim != self.head_dim:
+            raise ValueError(
+                f"one vector as key and value has one width, got {self.head_dim} and {self.v_dim}"
+            )
         return self
+
+    @property
+    def value_dim(self) -> int:
+        """Width of one head's value."""
+        return self.v_dim or self.head_dim
 
     def _matrices(self, hidden: int) -> tuple[Matrix, ...]:
         width, heads = self.q_heads * self.head_dim, self.q_heads
+        values = heads * self.value_dim
         by_head = Cut("columns", "heads", heads)
         found = []
         if self.q_lora is None:
@@ -110,19 +128,22 @@ class HeadedAttention(Spec):
             found.append(Matrix("attention", hidden, self.q_lora))
             found.append(Matrix("attention", self.q_lora, width, by_head))
         if self.output_gate:
-            found.append(Matrix("attention", hidden, width, by_head))
+            found.append(Matrix("attention", hidden, values, by_head))
         if not self.shared_kv:
-            times = 1 if self.single_kv else 2
+            alike = self.value_dim == self.head_dim and not self.single_kv
             cut = Cut("columns", "kv_heads", self.kv_heads)
             columns = self.kv_heads * self.head_dim
-            found.append(Matrix("attention", hidden, columns, cut, times))
+            found.append(Matrix("attention", hidden, columns, cut, 2 if alike else 1))
+            if not alike and not self.single_kv:
+                columns = self.kv_heads * self.value_dim
+                found.append(Matrix("attention", hidden, columns, cut))
         if self.o_lora is None:
-            found.append(Matrix("attention", width, hidden, Cut("rows", "heads", heads)))
+            found.append(_output(values, hidden, heads))
         else:
             middle = self.o_groups * self.o_lora
-            inner = width // self.o_groups
+            inner = values // self.o_groups
             found.append(Matrix("attention", inner, middle, Cut("columns", "heads", self.o_groups)))
-            found.append(Matrix("attention", middle, hidden, Cut("rows", "heads", self.o_groups)))
+            found.append(_output(middle, hidden, self.o_groups))
         return tuple(found)
 
     def _vectors(self, hidden: int) -> tuple[Vectors, ...]:
@@ -133,23 +154,26 @@ class HeadedAttention(Spec):
         if self.single_kv and not self.shared_kv:
             norms += self.head_dim
         if self.qkv_bias:
-            norms += (self.q_heads + 2 * keys) * self.head_dim
+            norms += (self.q_heads + keys) * self.head_dim + keys * self.value_dim
         if self.o_bias:
             norms += hidden
         sinks = (Vectors(self.q_heads, "fp32"),) if self.sinks else ()
         return (Vectors(norms), *sinks)
 
-    def _stream(self, window: int | None = None) -> Stream:
+    def _stream(self, window: int | None = None, seen: int | None = None) -> Stream:
         """Uncompressed keys and values, all or those of a window."""
+        alike = self.value_dim == self.head_dim
         return Stream(
             "kv" if window is None else "window",
-            width=self.head_dim,
+            # A key and a value of different widths count as one vector side by side.
+            width=self.head_dim if alike else self.head_dim + self.value_dim,
             rope=self.rope_dim,
-            vectors=1 if self.single_kv else 2,
+            vectors=2 if alike and not self.single_kv else 1,
             heads=self.kv_heads,
             query_heads=self.q_heads,
-            flops=4 * self.head_dim,
+            flops=2 * (self.head_dim + self.value_dim),
             kept=window,
+            seen=seen,
             owned=not self.shared_kv,
         )
 
@@ -168,7 +192,8 @@ class HeadedAttention(Spec):
             states=states,
             heads=self.q_heads,
             query_width=self.head_dim,
-            output_width=self.head_dim,
+            output_width=self.value_dim,
+            attended_width=self.q_heads * self.value_dim,
         )
 
 
@@ -177,10 +202,23 @@ class GqaAttention(HeadedAttention):
 
     kind: Literal["gqa"] = "gqa"
     """Grouped-query attention."""
+    indexer: Indexer | None = None
+    """Chooses which tokens are attended to, from the hidden vector; all if not given."""
 
     def parts(self, hidden: int, phase: Phase) -> Parts:
-        """Projections, and keys and values of the whole context."""
-        return self._parts(hidden, (self._stream(),))
+        """Projections, keys and values of the whole context, and the indexer's keys."""
+        if self.indexer is None:
+            return self._parts(hidden, (self._stream(),))
+        index = self.indexer
+        return self._parts(
+            hidden,
+            (self._stream(seen=index.top_k), index.stream(1, owned=True)),
+            (
+                Matrix("attention", hidden, index.heads * index.dim),
+                Matrix("attention", hidden, index.dim),
+            ),
+            (Vectors(2 * index.dim),),
+        )
 
 
 class SwaAttention(HeadedAttention):
@@ -222,11 +260,15 @@ class MlaAttention(Spec):
     the keys and values of all heads."""
     indexer: Indexer | None = None
     """Chooses which tokens are attended to (DeepSeek sparse attention); all if not given."""
+    top_k: Count | None = None
+    """Tokens that are attended to where an earlier layer's indexer has chosen them."""
 
     @model_validator(mode="after")
     def _indexed_latent(self) -> Self:
-        if self.indexer and self.cache == "expanded":
+        if (self.indexer or self.top_k) and self.cache == "expanded":
             raise ValueError("an indexer reads a latent cache, got cache expanded")
+        if self.indexer and self.top_k:
+            raise ValueError("give top_k of the layer only where it has no indexer of its own")
         if self.indexer and self.q_lora is None:
             raise ValueError("an indexer starts from the low-rank query: q_lora is needed")
         return self
@@ -240,7 +282,8 @@ class MlaAttention(Spec):
         """
         heads, key = self.q_heads, self.nope_dim + self.rope_dim
         by_head = Cut("columns", "heads", heads)
-        absorbed = self.cache == "latent" and (phase == "decode" or self.indexer is not None)
+        sparse = self.indexer is not None or self.top_k is not None
+        absorbed = self.cache == "latent" and (phase == "decode" or sparse)
         queries = (
             (Matrix("attention", hidden, heads * key, by_head),)
             if self.q_lora is None
@@ -257,7 +300,7 @@ class MlaAttention(Spec):
             by_head,
             expands=self.cache == "latent" and not absorbed,
         )
-        output = Matrix("attention", heads * self.v_dim, hidden, Cut("rows", "heads", heads))
+        output = _output(heads * self.v_dim, hidden, heads)
         down = Matrix("attention", hidden, self.kv_lora + self.rope_dim)
         norms = (self.q_lora or 0) + self.kv_lora
         if self.qkv_bias:
@@ -276,6 +319,7 @@ class MlaAttention(Spec):
             heads=heads,
             query_width=self.kv_lora + self.rope_dim if absorbed else key,
             output_width=self.kv_lora if absorbed else self.v_dim,
+            attended_width=heads * self.v_dim,
         )
 
     def _index_matrices(self, hidden: int) -> tuple[Matrix, ...]:
@@ -301,7 +345,7 @@ class MlaAttention(Spec):
                     flops=flops,
                 ),
             )
-        seen = self.indexer.top_k if self.indexer else None
+        seen = self.indexer.top_k if self.indexer else self.top_k
         kept = Stream(
             "kv",
             width=latent,
@@ -322,6 +366,8 @@ class CompressedAttention(HeadedAttention):
     """Tokens that one entry stands for."""
     overlap: bool = False
     """Whether neighbouring entries overlap, which doubles what the compressor computes."""
+    positions: bool = True
+    """Whether each position of an entry has a learned score."""
     owner: bool = True
     """Whether the layer compresses the context itself; else it reads an earlier layer's."""
 
@@ -353,7 +399,7 @@ class CompressedAttention(HeadedAttention):
 
     def _compressor_vectors(self, width: int) -> tuple[Vectors, ...]:
         """Norm of the entries, and a learned score for each position of an entry."""
-        positions = 0 if self.ratio == 1 else self.ratio * self._spread * width
+        positions = self.ratio * self._spread * width if self.positions else 0
         return Vectors(width), Vectors(positions, "fp32", read=False)
 
     def _gathered(self, width: int) -> tuple[State, ...]:
@@ -428,7 +474,9 @@ class CsaAttention(CompressedAttention):
                 vectors += self._compressor_vectors(self.indexer.dim)
                 states += self._gathered(self.indexer.dim)
             elif self.index_keys == "projected":
-                matrices += (Matrix("compressor", self.head_dim, self.indexer.dim),)
+                width = self.indexer.dim
+                matrices += (Matrix("compressor", self.head_dim, width, ratio=self.ratio),)
+                vectors += (Vectors(width),)
         return self._parts(hidden, streams, matrices, vectors, states)
 
 
@@ -461,9 +509,12 @@ class LinearAttention(Spec):
     scalars: CountOrZero = 2
     """Projections to one number a head (decay, step size)."""
     head_vectors: CountOrZero = 2
-    """Learned FP32 numbers of every head (decay, bias, skip)."""
+    """Learned numbers of every head (decay, bias, skip)."""
     wide_norm: bool = False
     """Whether the output norm spans all heads; else one vector of ``v_dim``."""
+    fp32_vectors: Literal["none", "heads", "all"] = "heads"
+    """Which learned vectors are stored in FP32: none, those of heads, or convolution and output
+    norm as well; the others are stored as norms are."""
 
     @model_validator(mode="after")
     def _grouped(self) -> Self:
@@ -487,7 +538,7 @@ class LinearAttention(Spec):
             matrices += self._low_rank(hidden, self.decay_rank, decays, by_head)
         if self.scalars:
             matrices.append(Matrix("attention", hidden, self.v_heads, by_head, times=self.scalars))
-        matrices.append(Matrix("attention", values, hidden, Cut("rows", "heads", self.v_heads)))
+        matrices.append(_output(values, hidden, self.v_heads))
         norm = values if self.wide_norm else self.v_dim
         taps = (self.convolution + self.convolution_bias) * (2 * keys + values)
         # Decay is elementwise; read and addition are two operations for each number of the state.
@@ -503,9 +554,13 @@ class LinearAttention(Spec):
             ]
         return Parts(
             matrices=tuple(matrices),
-            vectors=(Vectors(norm + taps), Vectors(learned, "fp32")),
+            vectors=(
+                Vectors(norm + taps, "fp32" if self.fp32_vectors == "all" else "norms"),
+                Vectors(learned, "norms" if self.fp32_vectors == "none" else "fp32"),
+            ),
             states=tuple(states),
             heads=self.v_heads,
+            attended_width=values,
         )
 
     @staticmethod

@@ -26,7 +26,8 @@ def _group(counts: Counter[str], model: ModelSpec, group: LayerGroup) -> None:
         counts["experts"] += group.count * group.ffn.experts * one
     if group.engram:
         row = group.engram.inputs // group.engram.lookups
-        counts["engram"] += group.count * (group.engram.rows * row + group.engram.matrix.numbers)
+        beside = group.engram.matrix.numbers + group.engram.weights
+        counts["engram"] += group.count * (group.engram.rows * row + beside)
 
 
 def parameters(model: ModelSpec, *, draft: bool = False) -> dict[str, int]:
@@ -50,7 +51,9 @@ def parameters(model: ModelSpec, *, draft: bool = False) -> dict[str, int]:
         for group in model.draft.layers:
             _group(extra, model, group)
         extra["attention"] += model.draft.projections * model.hidden**2
-        extra["norms"] += 3 * model.hidden
+        extra["norms"] += model.draft.vectors(model.hidden).numbers
+        _parts(extra, model.last_mixer, 1)
+        extra["head"] += 2 * model.vocab * model.draft.markov_rank
         extra["head"] += 2 * vocabulary if model.draft.own_head else 0
         counts["draft"] = extra.total()
     return {name: count for name, count in counts.items() if count}

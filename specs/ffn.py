@@ -10,16 +10,14 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from specs.base import Count, CountOrZero, Spec
-from specs.tensors import Cut, Matrix, Parts, Vectors
+from specs.tensors import Cut, Matrix, Over, Parts, Vectors
 
 
-def _network(
-    tensor: str, hidden: int, width: int, *, gated: bool, copies: int = 1
-) -> tuple[Matrix, ...]:
+def _network(tensor: str, over: Over, hidden: int, width: int, gated: bool) -> tuple[Matrix, ...]:
     """Matrices of a network, with its up and gate projections beside each other."""
     return (
-        Matrix(tensor, hidden, width, Cut("columns", "width", width), copies * (1 + gated)),
-        Matrix(tensor, width, hidden, Cut("rows", "width", width), copies),
+        Matrix(tensor, hidden, width, Cut("columns", over, width), times=1 + gated),
+        Matrix(tensor, width, hidden, Cut("rows", over, width)),
     )
 
 
@@ -49,7 +47,7 @@ class DenseFfn(Spec):
     def parts(self, hidden: int) -> Parts:
         """Matrices of the network."""
         biases = (1 + self.gated) * self.intermediate + hidden if self.bias else 0
-        network = _network("ffn", hidden, self.intermediate, gated=self.gated)
+        network = _network("ffn", "width", hidden, self.intermediate, self.gated)
         return Parts(matrices=network, vectors=(Vectors(biases),) if biases else ())
 
 
@@ -78,6 +76,8 @@ class MoeFfn(Spec):
     """Whether the output of the shared experts is gated by a projection to one number."""
     correction: bool = False
     """Whether the router adds a learned FP32 correction to its scores."""
+    image_correction: bool = False
+    """Whether tokens of images have a correction of their own."""
     hash_tokens: CountOrZero = 0
     """Entries of a table that chooses the experts by the token alone; 0 for a learned router."""
 
@@ -95,7 +95,8 @@ class MoeFfn(Spec):
 
     def expert(self, hidden: int) -> tuple[Matrix, ...]:
         """Matrices of one routed expert."""
-        return _network("experts", self.width(hidden), self.intermediate, gated=self.gated)
+        width = self.width(hidden)
+        return _network("experts", "expert_width", width, self.intermediate, self.gated)
 
     def expert_vectors(self, hidden: int) -> int:
         """Biases of one routed expert."""
@@ -114,13 +115,15 @@ class MoeFfn(Spec):
             vectors.append(Vectors(self.latent))
         if self.shared_intermediate:
             shared = self.shared_intermediate
-            matrices += _network("shared_experts", hidden, shared, gated=self.gated)
+            matrices += _network("shared_experts", "shared_width", hidden, shared, self.gated)
             if self.shared_gate:
                 matrices.append(Matrix("router", hidden, 1))
         if self.bias:
             vectors.append(Vectors(self.experts))
         if self.correction:
             vectors.append(Vectors(self.experts, "fp32"))
+        if self.image_correction:
+            vectors.append(Vectors(self.experts, "fp32", read=False))
         if self.hash_tokens:
             vectors.append(Vectors(self.hash_tokens * self.top_k, "int64", read=False))
         return Parts(matrices=tuple(matrices), vectors=tuple(vectors))

@@ -27,6 +27,8 @@ class Engram(Spec):
     """Numbers of all rows looked up for one token, side by side."""
     outputs: Count
     """Width that they are projected to."""
+    weights: CountOrZero = 0
+    """Learned numbers that multiply hidden vectors and keys elementwise."""
 
     @property
     def table_bytes(self) -> float:
@@ -37,6 +39,11 @@ class Engram(Spec):
     def matrix(self) -> Matrix:
         """Projection of the rows that a token looks up."""
         return Matrix("engram", self.inputs, self.outputs)
+
+    @property
+    def vectors(self) -> Vectors:
+        """Elementwise numbers beside the projection."""
+        return Vectors(self.weights)
 
 
 class LayerGroup(Spec):
@@ -88,6 +95,12 @@ class Draft(Spec):
     """Matrices ``hidden`` × ``hidden`` that join the last hidden vector with the new token."""
     own_head: bool = False
     """Whether the module has an embedding and an output projection of its own."""
+    markov_rank: CountOrZero = 0
+    """Rank of a table of which token follows which, with a score of confidence; 0 for none."""
+
+    def vectors(self, hidden: int) -> Vectors:
+        """Three norms, or with a table two and the score, which sees its rank as well."""
+        return Vectors(3 * hidden + self.markov_rank)
 
 
 class Module(Spec):
@@ -133,6 +146,10 @@ class ModelSpec(Spec):
     """The stack from input to output: groups of equal layers, or rows of groups that repeat."""
     hyper_connections: CountOrZero = 0
     """Residual streams that each half of a layer mixes (hyper-connections); 0 for one residual."""
+    joined_streams: bool = True
+    """Whether weights of their own join the residual streams after the last layer."""
+    attention_residuals: bool = False
+    """Whether each half of a layer weighs the outputs of earlier blocks by learned scores."""
     draft: Draft | None = None
     """Module that drafts tokens, where there is one."""
     modules: tuple[Module, ...] = ()
@@ -183,6 +200,12 @@ class ModelSpec(Spec):
         return tuple(dict.fromkeys(k.ffn for k in self.kinds if isinstance(k.ffn, MoeFfn)))
 
     @cached_property
+    def stepped(self) -> bool:
+        """Whether any layer keeps or sees its context otherwise than token by token."""
+        streams = [s for k in self.kinds for s in k.attention.parts(self.hidden, "decode").streams]
+        return any(s.ratio > 1 or s.most_seen is not None for s in streams)
+
+    @cached_property
     def matrices(self) -> tuple[Matrix, ...]:
         """The distinct matrices of all kinds of layer, routed experts excepted."""
         parts = [
@@ -207,7 +230,7 @@ class ModelSpec(Spec):
         """What mixes the residual streams before one half of a layer; nothing without them."""
         streams = self.hyper_connections
         if not streams:
-            return Parts()
+            return self._residuals
         outputs = streams * (streams + 2)
         matrix = Matrix("hyper", streams * self.hidden, outputs)
         return Parts(matrices=(matrix,), vectors=(Vectors(outputs + 3, "fp32"),))
@@ -215,8 +238,13 @@ class ModelSpec(Spec):
     @property
     def last_mixer(self) -> Parts:
         """What joins the residual streams after the last layer; nothing without them."""
-        streams = self.hyper_connections
+        streams = self.hyper_connections if self.joined_streams else 0
         if not streams:
-            return Parts()
+            return self._residuals
         matrix = Matrix("hyper", streams * self.hidden, streams)
         return Parts(matrices=(matrix,), vectors=(Vectors(streams + 1, "fp32"),))
+
+    @property
+    def _residuals(self) -> Parts:
+        """Norm and scores of attention residuals; nothing without them."""
+        return Parts(vectors=(Vectors(2 * self.hidden),)) if self.attention_residuals else Parts()

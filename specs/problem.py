@@ -159,6 +159,15 @@ class Assumptions(Spec):
     """Whether a token is sent once per chosen expert, or once per card that holds any."""
     collective_table: Literal["next_size_up", "interpolate"] = "interpolate"
     """How a measured table of collectives is read between its sizes."""
+    communication: Literal["exposed", "hidden"] = "exposed"
+    """Whether collectives add to the time of a layer, or hide behind its work as far as it goes."""
+    acceptance: Annotated[tuple[Fraction, ...], Field(min_length=1, max_length=16)] = (
+        0.7,
+        0.5,
+        0.35,
+    )
+    """Chance that the first, second, … drafted token is accepted, given those before it; the last
+    value holds for all later ones."""
     cp_layout: Literal["zigzag", "contiguous"] = "zigzag"
     """How context-parallel ranks share the causal triangle of a prefill."""
     steady_context: Literal["mean", "start"] = "mean"

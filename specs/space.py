@@ -10,6 +10,22 @@ MOST_VALUES = 1000
 """Values that may be listed for one axis."""
 
 
+Precision = Literal[
+    "checkpoint",
+    "bf16",
+    "fp8",
+    "fp8_block",
+    "mxfp8",
+    "mxfp8_mxfp4",
+    "fp8_mxfp4",
+    "mxfp4",
+    "nvfp4",
+    "int8",
+    "int8_int4",
+    "int4",
+]
+KvPrecision = Literal["checkpoint", "bf16", "fp8", "int8", "fp4"]
+
 _LISTED = Field(min_length=1, max_length=MOST_VALUES)
 
 
@@ -34,6 +50,22 @@ Switches = Annotated[
 ]
 AllReduce = Annotated[
     Literal["open"] | Annotated[tuple[Literal["auto", "ring", "tree"], ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
+Precisions = Annotated[
+    Literal["open"] | Annotated[tuple[Precision, ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
+KvDtypes = Annotated[
+    Literal["open"] | Annotated[tuple[KvPrecision, ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
+SharedLayouts = Annotated[
+    Literal["open"] | Annotated[tuple[Literal["dealt", "copied"], ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
+Overlaps = Annotated[
+    Literal["open"] | Annotated[tuple[Literal["none", "two_batch"], ...], _LISTED],
     BeforeValidator(_as_tuple),
 ]
 AllToAll = Annotated[
@@ -74,15 +106,39 @@ class Space(Spec):
     intermediate width."""
     redundant_experts: Counts | None = None
     """Extra copies of experts. Default: the fewest that make the split over EP even."""
+    shared_experts: SharedLayouts | None = None
+    """Whether TP deals the experts that every token runs, or each rank holds a copy. Default
+    ``dealt``; ``open``: both."""
+    o_proj_tp: Degrees | None = None
+    """Batch shards that deal the output projection of attention among them. Default 1; ``open``:
+    divisors of the cards."""
+    head_tp: Degrees | None = None
+    """Batch shards that deal the output head among them. Default 1; ``open``: divisors of the
+    cards."""
     replicas: Degrees | None = None
     """Equal instances (data parallel). Default: as many as the limits allow, and, where only used
     cards are billed, no more than there are sessions; ``open``: every count up to the cards."""
+    prefill_replicas: Counts | None = None
+    """Further equal instances that only take in prompts and hand their KV over (``steady``), 0 for
+    prompts on the same cards. Default 0; ``open``: every count up to the cards."""
+    precision: Precisions | None = None
+    """Recipe of weight formats. Default ``checkpoint``; ``open``: all recipes."""
+    kv_dtype: KvDtypes | None = None
+    """Format of keys and values. Default ``checkpoint``; ``open``: all."""
     batch: Degrees | None = None
     """Sessions that one instance decodes together. Default: all it is given (``burst``), or the
     cheapest within memory and limits (``steady``)."""
     microbatches: Degrees | None = None
     """Parts of a batch that follow each other through the pipeline, never more than the batch has
     sessions. Default: as many as stages; ``open``: 1 up to twice the stages."""
+    overlap: Overlaps | None = None
+    """Whether two halves of a batch take turns, one computing while the other exchanges. Default
+    ``none``; ``open``: both."""
+    prefill_chunk: Counts | None = None
+    """Tokens of a prompt that one pass takes in; 0 for whole prompts. Default 0; ``open``: powers
+    of two from 512 to 32768."""
+    mtp: Counts | None = None
+    """Tokens that the draft module proposes in each step. Default 0; ``open``: 0 to 5."""
     allreduce: AllReduce | None = None
     """Algorithm of AllReduce. Default ``auto``: the faster one for each group and size."""
     alltoall: AllToAll | None = None

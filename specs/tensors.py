@@ -7,9 +7,9 @@ themselves with these; nothing above asks which kind it has before it.
 from dataclasses import dataclass
 from typing import Literal
 
-Over = Literal["heads", "kv_heads", "width"]
-"""What a cut deals out: query heads or widths over TP, KV heads over the ranks of a TP group that
-hold different heads."""
+Over = Literal["heads", "kv_heads", "width", "shared_width", "expert_width"]
+"""What a cut deals out: query heads and widths over TP, KV heads over the ranks of a TP group that
+hold different heads, shared experts over TP unless they are copied, experts over expert TP."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,9 @@ class Matrix:
     ``tensor``   field of ``Formats`` that says how it is stored
     ``cut``      how TP deals it; ``None``: whole on every rank
     ``times``    equal matrices beside each other
+    ``ratio``    tokens for which it is applied once, when the entry that they share is complete
     ``expands``  also applied to the tokens already held when a prefill follows a prefix
+    ``projects_output``  part of the output projection of attention, which batch shards may deal
     """
 
     tensor: str
@@ -36,7 +38,9 @@ class Matrix:
     columns: int
     cut: Cut | None = None
     times: int = 1
+    ratio: int = 1
     expands: bool = False
+    projects_output: bool = False
 
     @property
     def numbers(self) -> int:
@@ -119,7 +123,8 @@ class Parts:
     """All that a layer's attention or network consists of, experts excepted.
 
     ``query_width``, ``output_width``: numbers of one head's query and partial output, which the
-    ranks that split a history exchange.
+    ranks that split a history exchange. ``attended_width``: numbers that all heads hand to the
+    output projection.
     """
 
     matrices: tuple[Matrix, ...] = ()
@@ -129,9 +134,4 @@ class Parts:
     heads: int = 0
     query_width: int = 0
     output_width: int = 0
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of all matrices and vectors."""
-        matrices = sum(matrix.numbers for matrix in self.matrices)
-        return matrices + sum(vectors.numbers for vectors in self.vectors)
+    attended_width: int = 0

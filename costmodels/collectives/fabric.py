@@ -64,7 +64,7 @@ def instances_held(hardware: HardwareSpec, cards: IntArray, limit: int) -> IntAr
 
 def servers_used(hardware: HardwareSpec, plans: PlanTable) -> IntArray:
     """Servers up to the one that holds the last card of the last instance."""
-    cards, last = plans.cards, plans.replicas - 1
+    cards, last = plans.cards, plans.instances - 1
     domain, slot, per_domain = _slots(hardware, cards)
     per_domain = np.maximum(per_domain, 1)
     end = last // per_domain * domain + last % per_domain * slot + cards

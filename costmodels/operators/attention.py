@@ -7,6 +7,7 @@ import numpy as np
 
 from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
+from costmodels.operators.sums import sum_bytes
 from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.formats import BITS
@@ -48,7 +49,8 @@ def pairs(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> Fl
     """
     new, held = pass_.new_tokens, pass_.held_tokens
     if pass_.phase == "decode":
-        return seen_entries(stream, held + new) * sharding.stream_share(stream, plans)
+        # Tokens that are verified together see nearly the same context, the last one most.
+        return new * seen_entries(stream, held + new) * sharding.stream_share(stream, plans)
     # Prefill splits the queries over CP, not the history.
     share = 1.0 / plans.kv_split if stream.kept is None else np.ones(len(plans))
     end, chunk = held + new, new / plans.cp
@@ -67,9 +69,15 @@ def read_entries(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass
     entries of all tokens, a window those of its own tokens and the last before them; each is read
     once, or by every new token that sees it.
     """
-    if pass_.phase == "decode" or problem.assumptions.prefill_reads == "per_token":
-        return pairs(problem, stream, plans, pass_)
     tokens = pass_.held_tokens + pass_.new_tokens
+    if pass_.phase == "decode":
+        # Tokens verified together share what all of them see; each has a choice of its own.
+        seen = sharding.entries(stream, tokens)
+        if stream.seen is not None:
+            seen = np.minimum(seen, pass_.new_tokens * stream.seen)
+        return seen * sharding.stream_share(stream, plans)
+    if problem.assumptions.prefill_reads == "per_token":
+        return pairs(problem, stream, plans, pass_)
     if stream.kept is None:
         return sharding.entries(stream, tokens) / plans.kv_split
     return np.minimum(tokens, pass_.new_tokens / plans.cp + stream.kept)
@@ -78,7 +86,12 @@ def read_entries(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass
 def operators(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Projections and attention proper of one layer."""
     rows = pass_.rank_tokens(plans.cp)
-    found = dense(problem, parts.matrices, plans, rows, "attention_projection")
+    each = [matrix for matrix in parts.matrices if matrix.ratio == 1]
+    found = dense(problem, each, plans, rows, "attention_projection")
+    for matrix in parts.matrices:
+        if matrix.ratio > 1:
+            entries = _completed(matrix.ratio, plans, pass_)
+            found += dense(problem, (matrix,), plans, entries, "attention_projection")
     expanding = [matrix for matrix in parts.matrices if matrix.expands]
     if expanding:
         # A prefill makes keys and values of its prefix again; the matrix is read already.
@@ -93,6 +106,13 @@ def operators(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> 
     found += [_stream(problem, stream, plans, pass_) for stream in parts.streams]
     found += [_state(problem.model, state, plans, pass_) for state in parts.states if state.passed]
     return found
+
+
+def _completed(ratio: int, plans: PlanTable, pass_: Pass) -> FloatArray:
+    """Entries of ``ratio`` tokens that the new tokens of one rank complete."""
+    held, new = pass_.held_tokens, pass_.new_tokens
+    found = pass_.rank_sequences * (np.floor((held + new) / ratio) - np.floor(held / ratio))
+    return found / plans.cp if pass_.phase == "prefill" else found
 
 
 def _stream(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> Operator:
@@ -138,10 +158,29 @@ def exchanges(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> 
             # After the merge over kv_split each rank goes on with its own heads.
             merged = partial / plans.kv_split
             found.append(Exchange("allreduce", "allreduce", plans.cp, plans.tp, merged))
+    if parts.matrices and (plans.o_proj_tp > 1).any():
+        found += _dealt_output(problem, parts, plans, rows)
     if pass_.phase == "prefill" and (plans.cp > 1).any():
         size = _gathered(problem.model, parts, plans, pass_)
         found.append(Exchange("all_gather", "all_gather", plans.cp, plans.tp, size))
     return found
+
+
+def _dealt_output(
+    problem: Problem, parts: Parts, plans: PlanTable, rows: FloatArray
+) -> list[Exchange]:
+    """Exchanges of batch shards that deal the output projection among them.
+
+    Each gets the heads it projects from all shards, and the sums go back to their shards.
+    """
+    ranks = plans.o_proj_tp
+    numbers = rows * (parts.attended_width / plans.tp) * (ranks - 1) / ranks
+    sent = numbers * problem.model.formats.activations.bytes_per_number
+    sums = sum_bytes(problem, rows * ranks, problem.model.hidden)
+    return [
+        Exchange("o_proj_exchange", "all_to_all", ranks, plans.lanes, sent),
+        Exchange("reduce_scatter", "reduce_scatter", ranks, plans.lanes, sums),
+    ]
 
 
 def _gathered(model: ModelSpec, parts: Parts, plans: PlanTable, pass_: Pass) -> FloatArray:

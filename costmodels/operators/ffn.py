@@ -5,10 +5,10 @@ import numpy as np
 from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
 from costmodels.operators.routing import ROUTINGS, Routed, groups_per_token
+from costmodels.operators.sums import output_sum, sum_bytes, vector_bytes
 from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.ffn import Ffn, MoeFfn
-from specs.formats import BITS
 from specs.model import ModelSpec
 from specs.problem import Problem
 
@@ -70,18 +70,6 @@ def exchanges(problem: Problem, ffn: Ffn, plans: PlanTable, pass_: Pass) -> list
     return found
 
 
-def _vector_bytes(model: ModelSpec, dtype: str | None, width: int) -> float:
-    """Bytes of a vector of ``width`` numbers in ``dtype``, or in the format of the activations."""
-    if dtype is None:
-        return width * model.formats.activations.bytes_per_number
-    return width * BITS[dtype] / 8
-
-
-def sum_bytes(problem: Problem, rows: FloatArray, width: int) -> FloatArray:
-    """Bytes of the partial sums of ``rows`` vectors of ``width`` numbers."""
-    return rows * _vector_bytes(problem.model, problem.assumptions.reduce_dtype, width)
-
-
 def _expert_sums(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> list[Exchange]:
     """Sum what the ranks of each expert contribute, and what the groups contribute (6.3.1).
 
@@ -126,15 +114,15 @@ def _dispatch(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> l
     lanes = _token_lanes(plans, pass_)
     sent = rows * plans.expert_tp / lanes * (groups - 1)
     width = ffn.width(model.hidden)
-    out = _vector_bytes(model, assumptions.dispatch_dtype, width)
-    back = _vector_bytes(model, assumptions.combine_dtype, width)
+    out = vector_bytes(model, assumptions.dispatch_dtype, width)
+    back = vector_bytes(model, assumptions.combine_dtype, width)
     skew = _busiest_share(problem, ffn, plans, pass_)
     copies = sent * skew * ffn.top_k
     if assumptions.a2a_dedup == "card":
         copies = sent * np.minimum(skew * groups_per_token(ffn, plans.ep), 1.0)
     inner = np.minimum(plans.expert_tp, lanes)
     sharing = np.where(plans.attention_dp > 1, lanes // inner, 1)
-    gathered = rows * _vector_bytes(model, None, width)
+    gathered = rows * vector_bytes(model, None, width)
     together = np.where(plans.attention_dp > 1, np.maximum(plans.expert_tp // lanes, 1), 1)
     sums = sum_bytes(problem, together * rows, width)
     return [
@@ -150,25 +138,6 @@ def _busiest_share(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass)
     """Share of all choices that falls on the busiest group: 1/G when evenly spread."""
     tasks = routed(problem, ffn, plans, pass_).busiest_tasks
     return tasks / np.maximum(pass_.instance_tokens * ffn.top_k, 1e-300)
-
-
-def output_sum(problem: Problem, plans: PlanTable, rows: FloatArray) -> list[Exchange]:
-    """Add the partial outputs of a row-split projection over the TP group.
-
-    With sequence parallelism the sum stays split by position, and the next column-split
-    projection gathers it again: the two halves of an AllReduce (6.2.3).
-    """
-    size = sum_bytes(problem, rows, problem.model.hidden)
-    one = np.ones_like(plans.tp)
-    whole = np.where(plans.sp == 1, 1, plans.tp)
-    found = [Exchange("allreduce", "allreduce", whole, one, size)]
-    if (plans.sp == 1).any():
-        split = np.where(plans.sp == 1, plans.tp, 1)
-        found += [
-            Exchange("reduce_scatter", "reduce_scatter", split, one, size),
-            Exchange("all_gather", "all_gather", split, one, size),
-        ]
-    return found
 
 
 def activation_numbers(

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from costmodels.base import CostModel, StepEstimate
+from costmodels.base import CostModel
 from costmodels.collectives.fabric import instance_of
+from costmodels.drafts import tokens_per_step
 from costmodels.pipeline import makespan
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
-from costmodels.sessions.steps import Held, decode_span
+from costmodels.sessions.steps import Held, decode_span, prompt_seconds
 from specs.problem import Problem
 from specs.workload import Failure, SessionClass
 
@@ -50,7 +51,9 @@ class _Server:
     problem: Problem
     plans: PlanTable
     spans: dict[tuple[tuple[int, ...], int], FloatArray] = field(default_factory=dict)
-    passes: dict[tuple[int, int, bytes], StepEstimate] = field(default_factory=dict)
+    passes: dict[tuple[int, int, bytes], tuple[FloatArray, FloatArray]] = field(
+        default_factory=dict
+    )
 
     def steps(self, held: tuple[int, ...], steps: int) -> FloatArray:
         """Seconds of ``steps`` steps of a batch whose sessions hold ``held`` tokens each."""
@@ -61,6 +64,10 @@ class _Server:
             self.spans[key] = decode_span(self.model, self.problem, self.plans, batch, start, steps)
         return self.spans[key]
 
+    def first(self, held: tuple[int, ...]) -> FloatArray:
+        """Seconds until the first step has ended, whatever tokens it makes beside the first."""
+        return self.steps(held, 1) * tokens_per_step(self.problem, self.plans)
+
     def prefill(self, prompt: int, prefix: int, sessions: int) -> FloatArray:
         """Seconds to take in the prompts of ``sessions`` equal sessions.
 
@@ -70,17 +77,19 @@ class _Server:
         shards = self.plans.attention_dp
         full, rest = sessions // shards, sessions % shards
         first = self._pass(prompt, prefix, np.minimum(shards, sessions))
-        seconds = makespan(first.seconds, first.follows, np.maximum(full, 1))
+        seconds = makespan(*first, np.maximum(full, 1))
         if (rest * full > 0).any():
             last = self._pass(prompt, prefix, np.maximum(rest, 1))
-            seconds = seconds + np.where(rest * full > 0, last.follows, 0.0)
+            seconds = seconds + np.where(rest * full > 0, last[1], 0.0)
         return seconds
 
-    def _pass(self, prompt: int, prefix: int, sequences: IntArray) -> StepEstimate:
+    def _pass(self, prompt: int, prefix: int, sequences: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds of a prompt on each shard, and until the next may follow."""
         key = (prompt, prefix, sequences.tobytes())
         if key not in self.passes:
-            tokens, held = (np.full(len(self.plans), float(n)) for n in (prompt, prefix))
-            self.passes[key] = self.model.prefill(self.problem, self.plans, sequences, tokens, held)
+            self.passes[key] = prompt_seconds(
+                self.model, self.problem, self.plans, sequences, prompt, prefix
+            )
         return self.passes[key]
 
 
@@ -189,7 +198,7 @@ def _run(
         steps = min(shapes[s].generate - made[s] for s in active)
         fresh = [s for s in active if not made[s]]
         if fresh:
-            first[fresh] = clock + server.steps(held, 1)
+            first[fresh] = clock + server.first(held)
         clock = clock + server.steps(held, steps)
         for session in active:
             made[session] += steps

@@ -11,7 +11,18 @@ from costmodels.collectives.fabric import servers_used
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from specs.problem import Problem
 
-BOUNDS = ("none", "memory", "tpot", "ttft", "deadline", "concurrency", "sessions", "batch", "cost")
+BOUNDS = (
+    "none",
+    "memory",
+    "tpot",
+    "ttft",
+    "deadline",
+    "concurrency",
+    "sessions",
+    "batch",
+    "cost",
+    "prefill",
+)
 """What keeps the batch from growing; a column holds positions in this tuple."""
 
 

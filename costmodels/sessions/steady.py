@@ -4,6 +4,9 @@ A step is taken at the mean context of the sessions in flight. Prompts are taken
 on the same cards, which stretches the time per token: while a session generates its tokens, every
 session of the batch is replaced once, so ``tpot = step + batch · prefill / generate``. A session
 then lasts ``generate · tpot``, its own prompt included, which is Little's law.
+
+With prefill instances, prompts are taken in there and their KV handed over: steps are not
+stretched, and sessions start no faster than the prefill instances deliver them.
 """
 
 from collections.abc import Iterator
@@ -13,9 +16,12 @@ from functools import cached_property, partial
 import numpy as np
 
 from costmodels.base import CostModel
+from costmodels.drafts import tokens_per_step
 from costmodels.memory import largest_true
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.sessions.handover import handover_seconds
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
+from costmodels.sessions.steps import prompt_seconds
 from specs.problem import Problem
 
 MOST = 2**20
@@ -73,6 +79,8 @@ class SteadyLoad:
         self.model, self.problem, self.plans = model, problem, plans
         self.mix = Mix(problem)
         self._full = self._prompts(plans.attention_dp)
+        self.apart = plans.prefill_replicas > 0
+        self.handover = handover_seconds(problem, plans) if self.apart.any() else 0.0
 
     def _prompts(self, sequences: IntArray) -> tuple[FloatArray, FloatArray]:
         """Seconds of a pass with ``sequences`` prompts of a class, and until the next may follow.
@@ -83,10 +91,9 @@ class SteadyLoad:
         follows = np.zeros_like(passing)
         for index, shape in enumerate(self.problem.workload.classes):
             if shape.prompt:
-                tokens = np.full(len(self.plans), float(shape.prompt))
-                prefix = np.full(len(self.plans), float(shape.context))
-                found = self.model.prefill(self.problem, self.plans, sequences, tokens, prefix)
-                passing[index], follows[index] = found.seconds, found.follows
+                passing[index], follows[index] = prompt_seconds(
+                    self.model, self.problem, self.plans, sequences, shape.prompt, shape.context
+                )
         return passing, follows
 
     def prompts(self, batch: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -109,27 +116,57 @@ class SteadyLoad:
 
     def pace(self, batch: IntArray) -> Pace:
         """Time per token, to the first token and to the end of a session, at ``batch``."""
-        context = np.full(len(self.plans), self.mix.context)
-        step = self.model.decode(self.problem, self.plans, np.maximum(batch, 1), context).seconds
+        step, token = self._step(np.maximum(batch, 1))
         passing, occupied = self.prompts(batch)
         generate = float(self.mix.arriving @ self.mix.generate)
-        tpot = step + occupied / generate
-        # A new session waits for the step in flight, then for its own prompt.
-        ttft = step + passing
+        tpot = token + np.where(self.apart, 0.0, occupied / generate)
+        # A new session waits for the step in flight, then for its own prompt; one that comes from
+        # elsewhere for its KV, then for the step in flight.
+        ttft = step + passing + self.handover
         # Classes share the interruptions by their tokens, but each waits for its own prompt.
         own = passing - np.outer(self.mix.generate / generate, self.mix.arriving @ passing)
+        own = np.where(self.apart, passing + self.handover, own)
         return Pace(tpot, ttft, tpot * self.mix.generate[:, None] + own)
+
+    def _step(self, batch: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds of a step, and for each token that it makes."""
+        context = np.full(len(self.plans), self.mix.context)
+        step = self.model.decode(self.problem, self.plans, batch, context).seconds
+        return step, step / tokens_per_step(self.problem, self.plans)
+
+    def rate(self, batch: IntArray, pace: Pace) -> FloatArray:
+        """Sessions per second that instances of ``batch`` sessions each finish."""
+        generate = float(self.mix.arriving @ self.mix.generate)
+        in_flight = batch * self.plans.replicas
+        if self.problem.workload.concurrency is not None:
+            in_flight = np.minimum(in_flight, self.problem.workload.concurrency)
+        return np.minimum(in_flight / (pace.tpot * generate), self.delivered)
+
+    @cached_property
+    def delivered(self) -> FloatArray:
+        """Sessions per second that the prefill instances deliver; inf without any."""
+        shards, mean = self.plans.attention_dp, self.mix.arriving @ self._full[1]
+        with np.errstate(divide="ignore"):
+            rate = np.where(mean > 0, self.plans.prefill_replicas * shards / mean, np.inf)
+        return np.where(self.apart, rate, np.inf)
+
+    def fed(self, batch: IntArray) -> BoolArray:
+        """Whether one session less a batch would not already take all that is delivered."""
+        if not self.apart.any():
+            return np.full(len(self.plans), True)
+        less = np.maximum(batch - 1, 1)
+        return self.rate(less, self.pace(less)) < self.delivered
 
     def alone(self) -> Pace:
         """Times of a session that has an instance to itself: no estimate in company is shorter."""
         one = np.ones_like(self.plans.tp)
-        context = np.full(len(self.plans), self.mix.context)
-        step = self.model.decode(self.problem, self.plans, one, context).seconds
+        step, token = self._step(one)
         passing, _ = self._prompts(one)
+        passing = passing + self.handover
         prompted = np.array([float(c.prompt > 0) for c in self.problem.workload.classes])
         # The prefill makes the first token.
-        steps = (self.mix.generate - prompted)[:, None] * step
-        return Pace(step, np.where(prompted[:, None] > 0, passing, step), passing + steps)
+        steps = (self.mix.generate - prompted)[:, None] * token
+        return Pace(token, np.where(prompted[:, None] > 0, passing, step), passing + steps)
 
     def slack(self, pace: Pace) -> dict[str, FloatArray]:
         """Margin to each kind of limit, shape ``(classes, plans)``; inf where there is none."""
@@ -189,10 +226,13 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
     load = SteadyLoad(model, problem, plans)
     upper = _upper(problem, plans)
     in_memory = largest_true(load.fits, upper)
-    in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), in_memory)
+    useful = np.maximum(largest_true(load.fed, in_memory), np.minimum(in_memory, 1))
+    in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), useful)
     fixed = fixed_batch(problem, plans)
     batch = np.where(fixed, upper, _cheapest(load, in_time))
-    return _at(load, batch, _binding(load, batch, in_time, in_memory, upper))
+    bound = _binding(load, batch, in_time, useful, upper)
+    starved = ~fixed & (batch == useful) & (useful < in_memory)
+    return _at(load, batch, np.where(starved, BOUNDS.index("prefill"), bound))
 
 
 def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
@@ -234,12 +274,11 @@ def _turns(load: SteadyLoad, largest: IntArray) -> Iterator[IntArray]:
 
 
 def _rate(load: SteadyLoad, batch: IntArray) -> FloatArray:
-    """On-time sessions per second of one instance."""
+    """On-time sessions per second of the deployment."""
     pace = load.pace(batch)
     least = load.least_slack(pace)
     share = load.mix.arriving @ (least >= 0)
-    generate = float(load.mix.arriving @ load.mix.generate)
-    rate: FloatArray = share * batch / (pace.tpot * generate)
+    rate: FloatArray = share * load.rate(batch, pace)
     return rate
 
 
@@ -271,10 +310,7 @@ def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     pace = load.pace(batch)
     least = load.least_slack(pace)
     generate = float(load.mix.arriving @ load.mix.generate)
-    in_flight = batch * plans.replicas
-    if problem.workload.concurrency is not None:
-        in_flight = np.minimum(in_flight, problem.workload.concurrency)
-    rate = in_flight / (pace.tpot * generate)
+    rate = load.rate(batch, pace)
     on_time = load.mix.arriving @ (least >= 0)
     charge = bill(problem, plans, 1 / rate)
     return Outcomes(

@@ -1,0 +1,136 @@
+"""Compressed sparse attention with hyper-connections: DeepSeek V4 and V4.1."""
+
+from typing import Any
+
+from specs.attention import Attention, CsaAttention, HcaAttention, Indexer, SwaAttention
+from specs.ffn import MoeFfn
+from specs.huggingface.architectures import Stack, architecture, group
+from specs.huggingface.fields import Fields
+from specs.huggingface.latent import indexer
+from specs.huggingface.layers import moe, queries, stack
+from specs.model import Draft, Engram, LayerGroup
+
+_SPARSE_RATIO = 4
+"""Tokens of an entry up to which entries overlap and an indexer chooses among them (V4)."""
+_SCALE_GROUP = 32
+"""Numbers of an Engram row that share one scale of a byte."""
+
+
+def _heads(c: Fields) -> dict[str, Any]:
+    """Return the fields that the attention of all layers shares."""
+    return {
+        "q_heads": queries(c),
+        "kv_heads": c.count("num_key_value_heads", default=1),
+        "head_dim": c.count("head_dim"),
+        "rope_dim": c.count("qk_rope_head_dim", least=0),
+        "q_lora": c.count("q_lora_rank"),
+        "o_lora": c.count("o_lora_rank"),
+        "o_groups": c.count("o_groups"),
+        "single_kv": True,
+        "sinks": True,
+        "window": c.count("sliding_window"),
+    }
+
+
+@architecture("deepseek_v4", "DeepseekV4ForCausalLM")
+def deepseek_v4(c: Fields) -> Stack:
+    """DeepSeek-V4: layers differ in how many tokens one entry of their context stands for."""
+    layers = c.layer_count()
+    ratios = c.required_numbers("compress_ratios", layers)
+    shape, index = _heads(c), indexer(c)
+    routed = moe(c, correction=True)
+    hashed = moe(c, hash_tokens=c.count("vocab_size"))
+    first = c.count("num_hash_layers", default=0, least=0)
+    built = [
+        group(_attention(ratios[i], shape, index), hashed if i < first else routed)
+        for i in range(layers)
+    ]
+    draft = _draft(c, SwaAttention(**shape), routed)
+    return stack(c, built, hyper=c.count("hc_mult", default=0, least=0), draft=draft)
+
+
+def _attention(ratio: int, shape: dict[str, Any], index: Indexer) -> Attention:
+    if ratio <= 0:
+        return SwaAttention(**shape)
+    if ratio <= _SPARSE_RATIO:
+        return CsaAttention(**shape, ratio=ratio, overlap=True, top_k=index.top_k, indexer=index)
+    return HcaAttention(**shape, ratio=ratio)
+
+
+def _draft(c: Fields, attention: Attention, ffn: MoeFfn) -> Draft | None:
+    count = c.count("num_nextn_predict_layers", default=0, least=0)
+    if not count:
+        return None
+    layer = LayerGroup(count=count, attention=attention, ffn=ffn)
+    return Draft(layers=(layer,), projections=2 * count)
+
+
+@architecture("deepseek_v41_text", "deepseek_v41", "DeepseekV41ForCausalLM")
+def deepseek_v41(c: Fields) -> Stack:
+    """DeepSeek-V4.1: few layers compress the context and choose from it, the others follow."""
+    layers = c.layer_count()
+    ratios = c.required_numbers("compress_ratios", layers)
+    sources = set(c.numbers("kv_source_layer_ids") or [])
+    choosing = set(c.numbers("index_source_layer_ids") or [])
+    shape, index = _heads(c), indexer(c)
+    routed = moe(c, correction=True)
+    tables = _engrams(c)
+    built = []
+    for i in range(layers):
+        attention: Attention = SwaAttention(**shape)
+        if ratios[i] > 0:
+            attention = _shared(c, i, ratios[i], shape, index, i in sources, i in choosing)
+        built.append(group(attention, routed, tables.get(i)))
+    experts = c.count("dspark_n_routed_experts", "n_routed_experts")
+    few = moe(c, correction=True).model_copy(
+        update={
+            "experts": experts,
+            "top_k": c.count("dspark_num_experts_per_tok", "num_experts_per_tok"),
+        }
+    )
+    draft = _draft(c, SwaAttention(**shape), few)
+    return stack(c, built, hyper=c.count("hc_mult", default=0, least=0), draft=draft)
+
+
+def _shared(
+    c: Fields,
+    layer: int,
+    ratio: int,
+    shape: dict[str, Any],
+    index: Indexer,
+    owner: bool,
+    chooses: bool,
+) -> CsaAttention:
+    """Return the attention of a layer that may use the entries, or the choice, of another."""
+    keys = "shared"
+    if owner:
+        keys = "given" if ratio > 1 else "projected"
+    elif layer > c.count("candidate_source_layer_id", default=10**6, least=0):
+        blocks = c.count("candidate_topk_blocks", default=1)
+        scans = blocks * c.count("candidate_block_size", default=1)
+        index = index.model_copy(update={"scans": scans})
+    extra: dict[str, Any] = {"indexer": index, "index_keys": keys} if chooses else {}
+    return CsaAttention(**shape, ratio=ratio, top_k=index.top_k, owner=owner, **extra)
+
+
+def _engrams(c: Fields) -> dict[int, Engram]:
+    """Return the Engram tables by layer."""
+    where = c.numbers("engram_layer_ids")
+    if not where:
+        return {}
+    rows = c.required_numbers("engram_num_embeddings", len(where))
+    width = c.count("engram_head_dim")
+    # One row for each order of n-grams from two up, and for each head.
+    lookups = max(c.count("engram_max_ngram_size", least=2) - 1, 1) * c.count("engram_n_heads")
+    streams = c.count("hc_mult", default=0, least=0)
+    outputs = (streams + 1) * c.count("hidden_size")
+    return {
+        layer: Engram(
+            rows=max(rows[i], 1),
+            row_bytes=width + -(-width // _SCALE_GROUP),
+            lookups=lookups,
+            inputs=lookups * width,
+            outputs=outputs,
+        )
+        for i, layer in enumerate(where)
+    }

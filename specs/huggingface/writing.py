@@ -1,0 +1,195 @@
+"""A model as YAML for people: rows of layers that repeat, and only what is no default."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from specs.model import LayerGroup, Layers, ModelSpec, Pattern
+
+_WIDTH = 100
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "inf", "nan"})
+_LONGEST_ROW = 64
+"""Most groups of a row that is looked for."""
+
+
+def grouped(layers: Sequence[LayerGroup]) -> Layers:
+    """Return equal layers in a row as groups, and groups that repeat as patterns."""
+    runs: list[LayerGroup] = []
+    for layer in layers:
+        last = runs[-1] if runs else None
+        if last and _alike(last, layer):
+            runs[-1] = last.model_copy(update={"count": last.count + layer.count})
+        else:
+            runs.append(layer)
+    # Numbers in place of groups, which take long to compare.
+    distinct: list[LayerGroup] = []
+    ids = []
+    for run in runs:
+        if run not in distinct:
+            distinct.append(run)
+        ids.append(distinct.index(run))
+    found: list[LayerGroup | Pattern] = []
+    at = 0
+    while at < len(ids):
+        length, times = _row(ids, at)
+        if times > 1:
+            found.append(Pattern(repeat=times, layers=tuple(runs[at : at + length])))
+        else:
+            found.append(runs[at])
+        at += length * times
+    return tuple(found)
+
+
+def _alike(one: LayerGroup, other: LayerGroup) -> bool:
+    return one is other or (
+        one.attention == other.attention and one.ffn == other.ffn and one.engram == other.engram
+    )
+
+
+def _row(ids: Sequence[int], at: int) -> tuple[int, int]:
+    """Return length and repetitions of the row at ``at`` that covers most; one of one if none."""
+    best = (1, 1)
+    for length in range(2, min(_LONGEST_ROW, (len(ids) - at) // 2) + 1):
+        row, times = ids[at : at + length], 1
+        while ids[at + times * length : at + (times + 1) * length] == row:
+            times += 1
+        if times > 1 and length * times > best[0] * best[1]:
+            best = (length, times)
+    return best
+
+
+def to_yaml(model: ModelSpec, notes: Iterable[str] = ()) -> str:
+    """Return ``model`` as the text of a catalogue entry, with ``notes`` as comments on top."""
+    lines = [f"# {line}" for note in notes for line in _wrapped(note)]
+    lines += [f"name: {_scalar(model.name)}"]
+    if model.title:
+        lines.append(f"title: {_scalar(model.title)}")
+    if model.sources:
+        lines.append("sources:")
+        lines += [f"  - {json.dumps(source, ensure_ascii=False)}" for source in model.sources]
+    for name in ("hidden", "vocab", "tied_embeddings", "max_context"):
+        lines.append(f"{name}: {_scalar(getattr(model, name))}")
+    if model.hyper_connections:
+        lines.append(f"hyper_connections: {model.hyper_connections}")
+    lines.append("layers:")
+    lines += _stack(model.layers)
+    if model.draft:
+        lines += _draft(model)
+    if model.modules:
+        lines.append("modules:")
+        for module in model.modules:
+            lines += _flow("  - ", _kept(module))
+    lines += _formats(model)
+    if model.parameters:
+        lines.append(f"parameters: {model.parameters}")
+    return "\n".join(lines) + "\n"
+
+
+def _stack(layers: Iterable[LayerGroup | Pattern]) -> list[str]:
+    lines: list[str] = []
+    first = 0
+    for part in layers:
+        if isinstance(part, Pattern):
+            count = part.repeat * sum(group.count for group in part.layers)
+            lines.append(f"  - repeat: {part.repeat}   # {_span(first, count)}")
+            lines.append("    layers:")
+            for group in part.layers:
+                lines += _group(group, "      ")
+        else:
+            count = part.count
+            lines += _group(part, "  ", _span(first, count))
+        first += count
+    return lines
+
+
+def _span(first: int, count: int) -> str:
+    return f"layer {first}" if count == 1 else f"layers {first}-{first + count - 1}"
+
+
+def _group(group: LayerGroup, indent: str, span: str = "") -> list[str]:
+    lines = [f"{indent}- count: {group.count}" + (f"   # {span}" if span else "")]
+    lines += _flow(f"{indent}  attention: ", _kept(group.attention))
+    lines += _flow(f"{indent}  ffn: ", _kept(group.ffn))
+    if group.engram:
+        lines += _flow(f"{indent}  engram: ", _kept(group.engram))
+    return lines
+
+
+def _draft(model: ModelSpec) -> list[str]:
+    assert model.draft
+    lines = ["draft:", "  layers:"]
+    for group in model.draft.layers:
+        lines += _group(group, "    ")
+    rest = _kept(model.draft)
+    rest.pop("layers")
+    return lines + [f"  {name}: {_scalar(value)}" for name, value in rest.items()]
+
+
+def _formats(model: ModelSpec) -> list[str]:
+    lines: list[str] = []
+    plain = type(model.formats)()
+    for name in type(model.formats).model_fields:
+        value = getattr(model.formats, name)
+        if value != getattr(plain, name) and value is not None:
+            # The format of the numbers is said even where it is the default: it is the message.
+            lines += _flow(f"  {name}: ", {"dtype": value.dtype, **_kept(value)})
+    return ["formats:", *lines] if lines else []
+
+
+def _kept(value: BaseModel) -> dict[str, Any]:
+    """Return what differs from the defaults, with the kind first."""
+    found: dict[str, Any] = {}
+    for name, about in type(value).model_fields.items():
+        inner = getattr(value, name)
+        if name == "kind":
+            found = {"kind": inner, **found}
+        elif about.is_required() or inner != about.default:
+            found[name] = _kept(inner) if isinstance(inner, BaseModel) else inner
+    return found
+
+
+def _flow(start: str, values: dict[str, Any]) -> list[str]:
+    """Return ``values`` in braces after ``start``, on further lines where one is too short."""
+    items = [f"{name}: {_scalar(value)}" for name, value in values.items()]
+    line = f"{start}{{{', '.join(items)}}}"
+    if len(line) <= _WIDTH:
+        return [line]
+    inner = " " * (len(start) - len(start.lstrip(" -")) + 2) + "{"
+    lines, here = [start.rstrip()], inner
+    for i, item in enumerate(items):
+        piece = item + ("}" if i == len(items) - 1 else ",")
+        if len(here) + len(piece) + 1 > _WIDTH and here.strip(" {"):
+            lines.append(here.rstrip())
+            here = " " * len(inner)
+        here += piece + " "
+    return [*lines, here.rstrip()]
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_scalar(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_scalar(v) for v in value) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+        return value if plain else json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+def _wrapped(text: str) -> list[str]:
+    lines, here = [], ""
+    for word in "".join(c if c.isprintable() else " " for c in text).split():
+        if here and len(here) + 1 + len(word) > _WIDTH - 2:
+            lines.append(here)
+            here = word
+        else:
+            here = f"{here} {word}".strip()
+    return [*lines, here] if here else lines

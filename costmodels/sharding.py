@@ -121,7 +121,7 @@ def matrix_share(
     """
     whole = matrix.times * matrix_bytes(number_format, matrix.rows, matrix.columns)
     if assumptions.read_shards == "even":
-        return matrix.numbers / plans.tp, whole / plans.tp
+        return matrix.numbers / (plans.tp if matrix.cut else 1), whole / plans.tp
     rows, columns = shard(matrix, plans)
     shape = plans.tp.shape
     numbers = np.broadcast_to(matrix.times * np.multiply(rows, columns, dtype=np.float64), shape)
@@ -209,8 +209,7 @@ def layer_weights(
     norms = 0.0
     for parts in (layer.attention.parts(model.hidden, "decode"), layer.ffn.parts(model.hidden)):
         mixer = model.mixer.matrices if parts.matrices else ()
-        shares = matrix_shares(model, (*parts.matrices, *mixer), plans, assumptions)
-        for tensor, (_, size) in shares.items():
+        for tensor, size in _held(model, (*parts.matrices, *mixer), plans, assumptions).items():
             weights[tensor] = weights.get(tensor, 0.0) + size
         norms += vector_bytes(model, half_norms(model, parts))
     weights["norms"] = np.full(len(plans), norms)
@@ -224,6 +223,21 @@ def layer_weights(
         matrix += vector_bytes(model, (layer.engram.vectors,))
         weights["engram"] = layer.engram.table_bytes / plans.tp + matrix
     return weights
+
+
+def _held(
+    model: ModelSpec, matrices: Iterable[Matrix], plans: PlanTable, assumptions: Assumptions
+) -> dict[str, FloatArray]:
+    """Bytes of matrices on one card by tensor class: what is not dealt lies there whole."""
+    matrices = tuple(matrices)
+    dealt = matrix_shares(model, [m for m in matrices if m.cut], plans, assumptions)
+    found = {tensor: size for tensor, (_, size) in dealt.items()}
+    for matrix in matrices:
+        if not matrix.cut:
+            number_format = getattr(model.formats, matrix.tensor)
+            whole = matrix.times * matrix_bytes(number_format, matrix.rows, matrix.columns)
+            found[matrix.tensor] = found.get(matrix.tensor, np.zeros(len(plans))) + whole
+    return found
 
 
 def draft_weights(

@@ -1,4 +1,4 @@
-"""The command line: ``planner rank | explain | check | schema | catalog``.
+"""The command line: ``planner rank | explain | check | schema | catalog | import-model``.
 
 Results go to stdout, progress and notes to stderr. Heavy packages load inside the commands, so
 that ``planner --help`` answers at once.
@@ -163,6 +163,34 @@ def catalog(
         _print_json(document)
     else:
         show_catalog(document)
+
+
+@app.command("import-model")
+def import_model(
+    path: Annotated[
+        Path, typer.Argument(help="config.json of a model, or the folder that holds it.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="File to write; else stdout.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model for specs from its Hugging Face config.json."""
+    from planner.importing import document, imported
+
+    found = imported(path, name, out, force)
+    for warning in found.warnings:
+        _note(f"warning: {warning}")
+    for note in found.notes:
+        _note(f"note: {note}")
+    if out:
+        _note(f"wrote {out}")
+    if as_json:
+        _print_json(document(found))
+    elif not out:
+        sys.stdout.write(found.yaml())
 
 
 def _writable(folder: Path) -> None:

@@ -17,15 +17,14 @@ from constraints.space import Space, product_chunks
 from costmodels.base import cost_model
 from costmodels.plans import PlanTable
 from specs.hardware import HardwareSpec
-from specs.model import ModelSpec
 from specs.problem import Problem
 from specs.space import AXES
+from tests.stacks import KINDS, model_of, models
+
+__all__ = ["model_of", "models"]
 
 Raw = dict[str, Any]
 Draw = Callable[..., Any]
-
-HEADS = [(4, 4), (8, 2), (8, 1), (12, 4), (12, 3), (16, 8), (28, 4), (52, 4), (20, 5)]
-"""Query and KV heads, odd counts among them."""
 
 LEVELS = [(4,), (8,), (16,), (2, 4), (4, 8), (4, 16), (8, 16), (3, 6), (2, 4, 8), (2, 4, 16)]
 """Sizes of nested domains."""
@@ -66,63 +65,6 @@ RULES = [
 def logarithmic(low: float, high: float) -> st.SearchStrategy[float]:
     """Numbers between two bounds, each order of magnitude as likely as the others."""
     return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
-
-
-@st.composite
-def formats(draw: Draw) -> Raw:
-    dtype = st.sampled_from(["bf16", "fp8", "fp4"])
-    matrices = st.one_of(
-        st.builds(lambda d: {"dtype": d}, dtype),
-        st.builds(
-            lambda d, r, c: {"dtype": d, "block": [r, c]},
-            dtype,
-            st.sampled_from([4, 8]),
-            st.sampled_from([4, 8]),
-        ),
-        st.builds(lambda d, g: {"dtype": d, "group": g}, dtype, st.sampled_from([8, 16, 32])),
-    )
-    if draw(st.booleans()):
-        return {}
-    found = {name: draw(matrices) for name in ("attention", "ffn", "experts")}
-    return {**found, "kv": {"dtype": draw(dtype)}, "activations": {"dtype": draw(dtype)}}
-
-
-@st.composite
-def layer_groups(draw: Draw, moe: bool) -> Raw:
-    q_heads, kv_heads = draw(st.sampled_from(HEADS))
-    attention = {
-        "q_heads": q_heads,
-        "kv_heads": kv_heads,
-        "head_dim": draw(st.sampled_from([8, 16, 32])),
-        "qk_norm": draw(st.booleans()),
-        "qkv_bias": draw(st.booleans()),
-    }
-    ffn: Raw = {"kind": "dense", "intermediate": draw(st.sampled_from([96, 256, 336, 416]))}
-    if moe:
-        experts = draw(st.sampled_from([4, 6, 8, 16, 30]))
-        ffn = {
-            "kind": "moe",
-            "experts": experts,
-            "top_k": draw(st.integers(1, min(4, experts))),
-            "intermediate": draw(st.sampled_from([32, 48, 96])),
-        }
-    return {"count": draw(st.integers(1, 5)), "attention": attention, "ffn": ffn}
-
-
-@st.composite
-def models(draw: Draw, moe: bool | None = None) -> Raw:
-    """Dense models and mixtures of experts; a mixture may hold dense layers, too."""
-    is_moe = draw(st.booleans()) if moe is None else moe
-    kinds = [is_moe, *draw(st.lists(st.booleans(), max_size=2))]
-    return {
-        "name": "small",
-        "hidden": draw(st.sampled_from([64, 96, 208])),
-        "vocab": draw(st.sampled_from([500, 512, 1001])),
-        "tied_embeddings": draw(st.booleans()),
-        "max_context": 2**17,
-        "layers": [draw(layer_groups(kind and is_moe)) for kind in kinds],
-        "formats": draw(formats()),
-    }
 
 
 @st.composite
@@ -235,7 +177,10 @@ def assumptions(draw: Draw) -> Raw:
             "concentrated_spread",
         ],
         "expert_split": ["whole", "whole", "fractional"],
-        "read_shards": ["exact", "even"],
+        "read_shards": ["exact", "exact", "even", "pooled"],
+        "compressor_state": ["counted", "in_workspace"],
+        "prefill_reads": ["once", "per_token"],
+        "prefill_context": ["triangle", "triangle", "middle"],
         "count_norms": [True, False],
         "a2a_dedup": ["none", "card"],
         "cp_layout": ["zigzag", "contiguous"],
@@ -253,6 +198,7 @@ def problems(
     draw: Draw,
     kind: str | None = None,
     moe: bool | None = None,
+    kinds: tuple[str, ...] = KINDS,
     most_candidates: int = 3000,
     space: st.SearchStrategy[Raw] | None = None,
     workload: st.SearchStrategy[Raw] | None = None,
@@ -272,7 +218,7 @@ def problems(
         most["money_per_hour"] = draw(st.sampled_from([None] * 5 + [3600 * price * cards / 2]))
     problem = Problem.model_validate(
         {
-            "model": draw(models(moe)),
+            "model": draw(models(moe, kinds)),
             "hardware": hardware,
             "workload": draw(load),
             "limits": most,
@@ -378,6 +324,3 @@ def rows_of(plans: PlanTable, axes: Sequence[str] = tuple(AXES)) -> set[tuple[in
     """Plans as a set of tuples of numbers."""
     return set(zip(*(plans.column(axis).tolist() for axis in axes), strict=True))
 
-
-def model_of(raw: Raw) -> ModelSpec:
-    return ModelSpec.model_validate(raw)

@@ -146,7 +146,7 @@ class SteadyLoad:
     def delivered(self) -> FloatArray:
         """Sessions per second that the prefill instances deliver; inf without any."""
         shards, mean = self.plans.attention_dp, self.mix.arriving @ self._full[1]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             rate = np.where(mean > 0, self.plans.prefill_replicas * shards / mean, np.inf)
         return np.where(self.apart, rate, np.inf)
 

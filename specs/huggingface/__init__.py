@@ -91,6 +91,7 @@ def _imported(published: Published, name: str | None) -> Imported:
         "draft": stack.draft,
         "modules": modules,
         "formats": formats,
+        **stack.more,
     }
     model = _checked(raw)
     compared = check(published, model)

@@ -7,9 +7,10 @@ module of its family and give it the decorator :func:`architecture` with the nam
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 from specs.attention import Attention
 from specs.errors import Fault, SpecError, shown
@@ -25,6 +26,8 @@ class Stack:
     ``layers``  one group of one layer for each layer, from input to output
     ``hyper``   residual streams of hyper-connections
     ``notes``   what the reader should know, one sentence each
+    ``more``    further fields of the model
+    ``formats`` of what is kept of the context, where the reference implementation fixes them
     ``blocks``  modules of a layer that hold a class of tensor, where their names are unusual
     """
 
@@ -35,6 +38,8 @@ class Stack:
     draft: Draft | None = None
     hyper: int = 0
     notes: tuple[str, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+    formats: dict[str, Any] = field(default_factory=dict)
     blocks: tuple[tuple[str, str], ...] = ()
 
 
@@ -124,11 +129,11 @@ def _unknown(names: Sequence[str], text: Fields) -> SpecError:
     else:
         asked = {name: text.has(name) for name in _NEEDED}
     lacking = [path for path, found in asked.items() if not found]
-    looked = f"It needs {', '.join(asked)}; " + (
+    looked = f"It looks for {', '.join(asked)}; " + (
         f"missing are {', '.join(lacking)}" if lacking else "all of them are there"
     )
     if not close:
-        looked = looked.replace("It needs", "Any model needs at least", 1)
+        looked = looked.replace("It looks for", "Any model needs at least", 1)
     elif not lacking:
         looked += f": if its layers are those of {close!r}, write that as model_type"
     message = "this architecture is not known" if names else "missing, and so is model_type"

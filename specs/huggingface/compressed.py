@@ -12,6 +12,15 @@ from specs.model import Draft, Engram, LayerGroup
 
 _SPARSE_RATIO = 4
 """Tokens of an entry up to which entries overlap and an indexer chooses among them (V4)."""
+_V4_CONTEXT: dict[str, Any] = {
+    "kv": {"dtype": "fp8", "rope": "bf16", "group": 64, "scale": "e8m0", "padding": 1},
+    "index": {"dtype": "fp4", "group": 32, "scale": "e8m0"},
+}
+_V41_CONTEXT: dict[str, Any] = {
+    "kv": {"dtype": "fp4", "group": 16, "scale": "fp8"},
+    "window": {"dtype": "fp8", "group": 32, "scale": "e8m0"},
+    "index": {"dtype": "fp4", "group": 32, "scale": "e8m0"},
+}
 _SCALE_GROUP = 32
 """Numbers of an Engram row that share one scale of a byte."""
 
@@ -46,7 +55,8 @@ def deepseek_v4(c: Fields) -> Stack:
         for i in range(layers)
     ]
     draft = _draft(c, SwaAttention(**shape), routed)
-    return stack(c, built, hyper=c.count("hc_mult", default=0, least=0), draft=draft)
+    hyper = c.count("hc_mult", default=0, least=0)
+    return stack(c, built, hyper=hyper, draft=draft, formats=_V4_CONTEXT)
 
 
 def _attention(ratio: int, shape: dict[str, Any], index: Indexer) -> Attention:
@@ -73,7 +83,8 @@ def deepseek_v41(c: Fields) -> Stack:
     sources = set(c.numbers("kv_source_layer_ids") or [])
     choosing = set(c.numbers("index_source_layer_ids") or [])
     shape, index = _heads(c), indexer(c)
-    routed = moe(c, correction=True)
+    # The published weights have a second correction of the router, for tokens of images.
+    routed = moe(c, correction=True, image_correction=True)
     tables = _engrams(c)
     built = []
     for i in range(layers):
@@ -82,14 +93,22 @@ def deepseek_v41(c: Fields) -> Stack:
             attention = _shared(c, i, ratios[i], shape, index, i in sources, i in choosing)
         built.append(group(attention, routed, tables.get(i)))
     experts = c.count("dspark_n_routed_experts", "n_routed_experts")
-    few = moe(c, correction=True).model_copy(
-        update={
-            "experts": experts,
-            "top_k": c.count("dspark_num_experts_per_tok", "num_experts_per_tok"),
-        }
-    )
+    top_k = c.count("dspark_num_experts_per_tok", "num_experts_per_tok")
+    few = routed.model_copy(update={"experts": experts, "top_k": min(top_k, experts)})
     draft = _draft(c, SwaAttention(**shape), few)
-    return stack(c, built, hyper=c.count("hc_mult", default=0, least=0), draft=draft)
+    if draft and c.has("dspark_target_layer_ids"):
+        # One projection takes in the layers that the draft follows, side by side.
+        joined = len(c.numbers("dspark_target_layer_ids") or [])
+        rank = c.count("dspark_markov_rank", default=0, least=0)
+        draft = draft.model_copy(update={"projections": joined, "markov_rank": rank})
+    return stack(
+        c,
+        built,
+        hyper=c.count("hc_mult", default=0, least=0),
+        draft=draft,
+        formats=_V41_CONTEXT,
+        more={"joined_streams": False},
+    )
 
 
 def _shared(
@@ -102,15 +121,15 @@ def _shared(
     chooses: bool,
 ) -> CsaAttention:
     """Return the attention of a layer that may use the entries, or the choice, of another."""
-    keys = "shared"
-    if owner:
-        keys = "given" if ratio > 1 else "projected"
-    elif layer > c.count("candidate_source_layer_id", default=10**6, least=0):
+    if not owner and layer > c.count("candidate_source_layer_id", default=10**6, least=0):
         blocks = c.count("candidate_topk_blocks", default=1)
         scans = blocks * c.count("candidate_block_size", default=1)
         index = index.model_copy(update={"scans": scans})
+    keys = "projected" if owner else "shared"
     extra: dict[str, Any] = {"indexer": index, "index_keys": keys} if chooses else {}
-    return CsaAttention(**shape, ratio=ratio, top_k=index.top_k, owner=owner, **extra)
+    return CsaAttention(
+        **shape, ratio=ratio, positions=False, top_k=index.top_k, owner=owner, **extra
+    )
 
 
 def _engrams(c: Fields) -> dict[int, Engram]:
@@ -123,7 +142,8 @@ def _engrams(c: Fields) -> dict[int, Engram]:
     # One row for each order of n-grams from two up, and for each head.
     lookups = max(c.count("engram_max_ngram_size", least=2) - 1, 1) * c.count("engram_n_heads")
     streams = c.count("hc_mult", default=0, least=0)
-    outputs = (streams + 1) * c.count("hidden_size")
+    hidden = c.count("hidden_size")
+    outputs = (streams + 1) * hidden
     return {
         layer: Engram(
             rows=max(rows[i], 1),
@@ -131,6 +151,7 @@ def _engrams(c: Fields) -> dict[int, Engram]:
             lookups=lookups,
             inputs=lookups * width,
             outputs=outputs,
+            weights=2 * streams * hidden,
         )
         for i, layer in enumerate(where)
     }

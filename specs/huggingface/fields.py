@@ -153,7 +153,8 @@ class Fields:
         return f"{self.path}.{name}" if self.path else name
 
     def _note(self, names: tuple[str, ...], *, found: bool) -> None:
-        self.asked.setdefault(self._at(names[0]), found)
+        path = self._at(names[0])
+        self.asked[path] = found and self.asked.get(path, True)
 
     def _missing(self, names: tuple[str, ...], expected: str) -> None:
         others = f"Also read as {', '.join(names[1:])}" if names[1:] else ""

@@ -29,6 +29,7 @@ def _delta_net(c: Fields) -> LinearAttention:
         k_dim=c.count("linear_key_head_dim"),
         v_dim=c.count("linear_value_head_dim"),
         convolution=c.count("linear_conv_kernel_dim", default=4, least=0),
+        fp32_vectors="none",
     )
 
 
@@ -105,6 +106,7 @@ def _delta_attention(c: Fields) -> LinearAttention:
         decay_rank=dim,
         scalars=1,
         head_vectors=1,
+        fp32_vectors="all",
     )
 
 
@@ -126,13 +128,11 @@ def kimi_linear(c: Fields) -> Stack:
     attention = mla(c, output_gate=c.switch("mla_use_output_gate"))
     linear = _delta_attention(c)
     ffns = networks(c, layers, routed)
-    residuals = c.optional("attn_res_block_size")
-    notes = ["Vectors of the attention residuals (four a layer) are not counted."]
     return stack(
         c,
         (group(attention if i + 1 in full else linear, ffns[i]) for i in range(layers)),
         draft=draft_of(c, group(attention, routed)),
-        notes=notes if residuals else (),
+        more={"attention_residuals": bool(c.optional("attn_res_block_size"))},
     )
 
 
@@ -153,6 +153,7 @@ def glm5_next(c: Fields) -> Stack:
         hyper=c.count("hc_mult", default=0, least=0) if c.switch("mhc", default=True) else 0,
         draft=draft_of(c, group(attention, routed)),
         notes=notes if pooled > 1 else (),
+        more={"joined_streams": False},
     )
 
 

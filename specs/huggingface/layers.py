@@ -23,9 +23,12 @@ def stack(
     hyper: int = 0,
     notes: Iterable[str] = (),
     vocab: int | None = None,
-    blocks: tuple[tuple[str, str], ...] = (),
+    **more: Any,
 ) -> Stack:
-    """Return the stack of ``layers`` with what every configuration says of the whole."""
+    """Return the stack of ``layers`` with what every configuration says of the whole.
+
+    ``more``: further fields of :class:`Stack`.
+    """
     return Stack(
         tuple(layers),
         hidden=c.count("hidden_size", "n_embd", "d_model"),
@@ -36,7 +39,7 @@ def stack(
         draft=draft,
         hyper=hyper,
         notes=tuple(notes),
-        blocks=blocks,
+        **more,
     )
 
 

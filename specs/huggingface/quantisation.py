@@ -293,6 +293,11 @@ def formats(stack: Stack, rules: Rules, dtype: str) -> tuple[Formats, list[str]]
             # Weights that are widened are widened to what the activations are.
             if chosen.compute == "bf16":
                 plain[tensor]["compute"] = dtype
+    plain |= {name: shape for name, shape in stack.formats.items() if not rules.kv}
+    if stack.formats and not rules.kv:
+        notes.append("What is kept of the context has the formats of the reference code.")
+    elif rules.kv is None and any(name in _present(stack) for name in ("kv", "index")):
+        notes.append(f"The files name no format of keys and values: {dtype.upper()}.")
     if rules.kv:
         plain["kv"] = rules.kv.model_dump(exclude_defaults=True)
     return Formats.model_validate(plain), notes

@@ -4,8 +4,10 @@ import operator
 import re
 from typing import Any
 
-from specs.model import Format, MoeFfn
+from specs.ffn import MoeFfn
+from specs.formats import Formats
 from specs.problem import Problem
+from tests.shapes import Mat, expert, groups, halves
 from tests.strategies import placement
 
 Plan = dict[str, Any]
@@ -71,30 +73,17 @@ def _value(text: str, plan: Plan) -> int:
 
 def _cuts(problem: Problem, plan: Plan) -> set[str]:
     model, tp = problem.model, plan["tp"]
-    shards = max(tp // plan["kv_split"], 1)
     found = set()
-    for group in model.layers:
-        heads = group.attention
-        if heads.q_heads % tp:
-            found.add("query_heads")
-        if heads.kv_heads % shards and shards % heads.kv_heads:
-            found.add("kv_heads")
-        kv_width = ceil(heads.kv_heads, shards) * heads.head_dim
-        widths = [(ceil(heads.q_heads, tp) * heads.head_dim, model.formats.attention)]
-        widths.append((kv_width, model.formats.attention))
+    for group in groups(model):
+        for half in halves(model, group):
+            for matrix in half.matrices:
+                found |= _dealt(model.formats, matrix, plan)
         if isinstance(group.ffn, MoeFfn):
-            widths.append((ceil(group.ffn.intermediate, plan["expert_tp"]), model.formats.experts))
-            if group.ffn.intermediate % plan["expert_tp"]:
-                found.add("expert_width")
+            for matrix in expert(group.ffn, model.hidden)[0]:
+                found |= _dealt(model.formats, matrix, plan)
             slots = group.ffn.experts + plan["redundant_experts"]
             if slots % plan["ep"] and problem.assumptions.expert_split == "whole":
                 found.add("expert_groups")
-        else:
-            widths.append((ceil(group.ffn.intermediate, tp), model.formats.ffn))
-            if group.ffn.intermediate % tp:
-                found.add("ffn_width")
-        if any(_cuts_a_block(width, fmt) for width, fmt in widths):
-            found.add("quantisation_blocks")
     if tp % plan["kv_split"]:
         found.add("kv_split")
     if plan["pp"] > model.layer_count:
@@ -104,8 +93,26 @@ def _cuts(problem: Problem, plan: Plan) -> set[str]:
     return found
 
 
-def _cuts_a_block(width: int, fmt: Format) -> bool:
-    return any(width % side for side in fmt.block or ())
+def _dealt(formats: Formats, matrix: Mat, plan: Plan) -> set[str]:
+    """Rules that dealing one matrix breaks."""
+    found = set()
+    ranks, rule = plan["tp"], {"heads": "query_heads", "width": "ffn_width"}.get(matrix.dealt, "")
+    if matrix.tensor == "experts":
+        ranks, rule = plan["expert_tp"], "expert_width"
+    if matrix.dealt == "kv":
+        ranks = max(plan["tp"] // plan["kv_split"], 1)
+        if matrix.units % ranks and ranks % matrix.units:
+            found.add("kv_heads")
+    elif matrix.dealt and matrix.units % ranks:
+        found.add(rule)
+    if matrix.dealt:
+        by_rows = matrix.side == "rows"
+        whole = matrix.rows if by_rows else matrix.columns
+        share = ceil(matrix.units, ranks) * (whole // matrix.units)
+        block = getattr(formats, matrix.tensor).block
+        if block and share != whole and share % block[0 if by_rows else 1]:
+            found.add("quantisation_blocks")
+    return found
 
 
 def _layout(problem: Problem, plan: Plan) -> set[str]:

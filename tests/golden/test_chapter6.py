@@ -19,7 +19,8 @@ import pytest
 
 from costmodels import sharding
 from costmodels.collectives.algorithms import ring_allreduce, ring_half, tree_allreduce
-from costmodels.operators.attention import causal_pairs
+from costmodels.operators.attention import pairs
+from costmodels.operators.work import Pass
 from costmodels.pipeline import makespan
 from costmodels.plans import PlanTable
 from planner.studies import rank
@@ -284,12 +285,12 @@ def test_bytes_of_a_dense_model() -> None:
     assert held["weights"] - expected["head"] - expected["norm"] == expected["weight_read"]
     assert work["kv_bytes"] == expected["kv_per_token"] * 131065
     model = load_problem(FOUR_128K).model
-    one, group = PlanTable.from_columns({"tp": [1]}), model.layers[0]
-    weights = sharding.layer_weights(model, group, one, load_problem(FOUR_128K).assumptions)
+    one, (kind,) = PlanTable.from_columns({"tp": [1]}), model.kinds
+    weights = sharding.layer_weights(model, kind, one, load_problem(FOUR_128K).assumptions)
     assert weights["attention"][0] == expected["attn_per_layer"]
     assert weights["ffn"][0] == expected["ffn_per_layer"]
     assert sharding.head_bytes(model, one)[0] == expected["head"]
-    assert group.count * weights["norms"][0] + 2 * model.hidden == expected["norm"]
+    assert model.layer_count * weights["norms"][0] + 2 * model.hidden == expected["norm"]
 
 
 @covers("6.2.2+6.4.2/tp-step-times")
@@ -371,8 +372,11 @@ def test_sessions_and_reads_of_a_dense_and_a_sparse_model() -> None:
 @covers("6.2.2/ffn-tp4")
 def test_feed_forward_over_four_cards() -> None:
     expected = recomputed("6.2.2/ffn-tp4")
-    fmt = load_problem(FOUR_128K).model.formats.ffn
-    whole, shard = (float(sharding.ffn_bytes(fmt, 5120, np.array([w]))[0]) for w in (25600, 6400))
+    model, assumptions = load_problem(FOUR_128K).model, load_problem(FOUR_128K).assumptions
+    cards = PlanTable.from_columns({"tp": [1, 4]})
+    (kind,) = model.kinds
+    assert (model.hidden, kind.ffn.intermediate) == (5120, 25600)
+    whole, shard = sharding.layer_weights(model, kind, cards, assumptions)["ffn"].tolist()
     assert whole / 2**20 == expected["full_MiB"]
     assert shard / 2**20 == expected["per_card_MiB"]
     assert [round(s / HBM * 1e6, 1) for s in (whole, shard)] == expected["read_us"]
@@ -402,12 +406,18 @@ def test_bytes_of_mesh_gathers() -> None:
 @covers("6.2.4/cp-causal-balance")
 def test_causal_pairs_of_context_parallel_ranks() -> None:
     expected = recomputed("6.2.4/cp-causal-balance")
-    new, held = np.array([8.0]), np.array([0.0])
-    total = causal_pairs(new, held, np.array([1]), "zigzag")[0]
+    one = np.array([1])
+    eight = Pass("prefill", one, one, new_tokens=np.array([8.0]), held_tokens=np.array([0.0]))
+
+    def busiest(cp: int, layout: str) -> float:
+        problem = load_problem(FOUR_128K, [f"assumptions.cp_layout={layout}"])
+        (stream,) = problem.model.kinds[0].attention.parts(1, "prefill").streams
+        return float(pairs(problem, stream, PlanTable.from_columns({"cp": [cp]}), eight)[0])
+
+    total = busiest(1, "zigzag")
     assert total == expected["total"]
     for layout in ("contiguous", "zigzag"):
-        busiest = causal_pairs(new, held, np.array([2]), layout)[0]
-        assert [total - busiest, busiest] == expected[layout]
+        assert [total - busiest(2, layout), busiest(2, layout)] == expected[layout]
 
 
 # 6.3: experts

@@ -99,7 +99,9 @@ SETS = [
     ("model.layers[0].attention.kv_heads=7", "model.layers[0].attention", "multiple of kv_heads"),
     ("model.formats.kv.dtype=fp9", "model.formats.kv.dtype", "Did you mean 'fp8'?"),
     ("model.formats.attention.block=[128]", "model.formats.attention.block[1]", "missing"),
-    ("model.formats.ffn.dtype=fp4", "hardware.card.peak.fp4", "needed for the ffn of qwen3-32b"),
+    ("hardware.card.peak={fp8: 1 PFLOP/s}", "hardware.card.peak.bf16",
+     "needed for the attention of qwen3-32b, and hgx-h100 has none; known: fp8"),
+    ("model.formats.kv.compute=fp32", "hardware.card.peak.fp32", "needed for the kv of qwen3-32b"),
     ("workload.classes.contniue.deadline=1 s", "workload.classes.contniue", "'continue'?"),
     ("workload.classes[4].sessions=1", "workload.classes[4]", "workload.classes has 1"),
     ("workload.classes[0].sessions=1000000000", "workload", "at most 10000 sessions"),
@@ -193,7 +195,7 @@ def test_many_faults_are_counted(changed: Callable[..., dict[str, Any]]) -> None
     assert str(caught.value.faults[-1]) == "10 more faults of this kind are not shown"
 
 
-@pytest.mark.parametrize("change", ["space.mtp=[1]", "limits.racks=2", "space.kv_tier=host"])
+@pytest.mark.parametrize("change", ["space.domain=[1]", "limits.racks=2", "space.kv_tier=host"])
 def test_a_word_for_later_is_not_called_unknown(change: str) -> None:
     with pytest.raises(SpecError, match=r"not available in this version$"):
         load_problem("examples/qwen3-32b-128k-hgx-h100.yaml", [change])

@@ -38,7 +38,7 @@ def session_bytes(problem: Problem, plans: PlanTable, tokens: float) -> FloatArr
     if draft is None or not (plans.mtp > 0).any():
         return total
     for group in draft.layers:
-        kind = Layer(group.attention, group.ffn, group.engram)
+        kind = Layer.of(group)
         one = sharding.session_bytes(problem.model, kind, plans, tokens, problem.assumptions)
         total = total + group.count * one
     return np.where(plans.mtp > 0, total, 0.0)

@@ -281,7 +281,7 @@ def _draft(
     operators = dense(problem, (join,), plans, rows, "attention_projection")
     exchanges = _head(problem, plans, one, operators)
     found = _tally(problem, plans, operators, exchanges, efficiency)
-    kinds = [Layer(group.attention, group.ffn, group.engram) for group in draft.layers]
+    kinds = [Layer.of(group) for group in draft.layers]
     layers = _layers(problem, kinds, plans, one, efficiency)
     for group, layer in zip(draft.layers, layers, strict=True):
         layer.counts.clear()
@@ -297,21 +297,27 @@ def _layers(
     efficiency: PhaseEfficiency,
 ) -> list[_Tally]:
     """One layer of each kind; kinds share the halves that they have in common."""
-    attentions = {
-        kind: _attention(problem, kind, plans, pass_, efficiency)
-        for kind in dict.fromkeys(k.attention for k in kinds)
-    }
-    networks = {
-        kind: _network(problem, kind, plans, pass_, efficiency)
-        for kind in dict.fromkeys(k.ffn for k in kinds)
-    }
+    attentions: dict[tuple[Attention, int | None], _Tally] = {}
+    networks: dict[tuple[Ffn, int | None], _Tally] = {}
     layers = []
     for kind in kinds:
+        last = kind.prefill_last if pass_.phase == "prefill" else None
+        here = pass_ if last is None else pass_.last_tokens(last)
+        of_attention, of_network = (kind.attention, last), (kind.ffn, last)
+        if of_attention not in attentions:
+            half = _attention(problem, kind.attention, plans, here, efficiency)
+            if last is not None:
+                parts = kind.attention.parts(problem.model.hidden, "prefill")
+                skipped = attention.kept_only(problem, parts, plans, pass_, here)
+                half.add_scaled(_tally(problem, plans, skipped, [], efficiency), 1)
+            attentions[of_attention] = half
+        if of_network not in networks:
+            networks[of_network] = _network(problem, kind.ffn, plans, here, efficiency)
         layer = _Tally(len(plans))
-        layer.add_scaled(attentions[kind.attention], 1)
-        layer.add_scaled(networks[kind.ffn], 1)
+        layer.add_scaled(attentions[of_attention], 1)
+        layer.add_scaled(networks[of_network], 1)
         if kind.engram:
-            table = _engram(problem, kind.engram, plans, pass_)
+            table = _engram(problem, kind.engram, plans, here)
             layer.add_scaled(_tally(problem, plans, table, [], efficiency), 1)
         layers.append(layer)
     return layers

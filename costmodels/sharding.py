@@ -121,7 +121,8 @@ def matrix_share(
     """
     whole = matrix.times * matrix_bytes(number_format, matrix.rows, matrix.columns)
     if assumptions.read_shards == "even":
-        return matrix.numbers / (plans.tp if matrix.cut else 1), whole / plans.tp
+        ranks = plans.tp if matrix.cut else np.ones_like(plans.tp)
+        return matrix.numbers / ranks, whole / plans.tp
     rows, columns = shard(matrix, plans)
     shape = plans.tp.shape
     numbers = np.broadcast_to(matrix.times * np.multiply(rows, columns, dtype=np.float64), shape)
@@ -246,7 +247,7 @@ def draft_weights(
     """Bytes of a draft module on one card."""
     total: FloatArray = np.zeros(len(plans))
     for group in draft.layers:
-        kind = Layer(group.attention, group.ffn, group.engram)
+        kind = Layer.of(group)
         by_class = layer_weights(model, kind, plans, assumptions)
         total = total + group.count * np.sum(list(by_class.values()), axis=0)
     one = float(matrix_bytes(model.formats.attention, model.hidden, model.hidden))

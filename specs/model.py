@@ -57,6 +57,9 @@ class LayerGroup(Spec):
     """Their feed-forward network."""
     engram: Engram | None = None
     """Table that each of these layers looks rows up in."""
+    prefill_last: Count | None = None
+    """Last tokens of a prompt that pass these layers in prefill, where what they keep of the others
+    comes from an earlier layer; all if not given."""
 
 
 class Pattern(Spec):
@@ -123,6 +126,12 @@ class Layer:
     attention: Attention
     ffn: Ffn
     engram: Engram | None = None
+    prefill_last: int | None = None
+
+    @classmethod
+    def of(cls, group: LayerGroup) -> "Layer":
+        """Return the kind of the layers of a group."""
+        return cls(group.attention, group.ffn, group.engram, group.prefill_last)
 
 
 class ModelSpec(Spec):
@@ -172,14 +181,14 @@ class ModelSpec(Spec):
         """The stack as (position in :attr:`kinds`, layers in a row)."""
         found: list[tuple[int, int]] = []
         for group in self.groups:
-            kind = self.kinds.index(Layer(group.attention, group.ffn, group.engram))
+            kind = self.kinds.index(Layer.of(group))
             found.append((kind, group.count))
         return tuple(found)
 
     @cached_property
     def kinds(self) -> tuple[Layer, ...]:
         """The distinct kinds of layer, in the order in which they first occur."""
-        return tuple(dict.fromkeys(Layer(g.attention, g.ffn, g.engram) for g in self.groups))
+        return tuple(dict.fromkeys(Layer.of(g) for g in self.groups))
 
     @cached_property
     def kind_counts(self) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ class Matrix:
     ``times``    equal matrices beside each other
     ``ratio``    tokens for which it is applied once, when the entry that they share is complete
     ``expands``  also applied to the tokens already held when a prefill follows a prefix
+    ``keeps``    makes what is kept of the context, so that every token of a prompt passes it
     ``projects_output``  part of the output projection of attention, which batch shards may deal
     """
 
@@ -41,6 +42,7 @@ class Matrix:
     ratio: int = 1
     expands: bool = False
     projects_output: bool = False
+    keeps: bool = False
 
     @property
     def numbers(self) -> int:

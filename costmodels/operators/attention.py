@@ -3,6 +3,8 @@
 Kinds differ only in the tensors that they describe (``specs.attention``).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodels import sharding
@@ -105,6 +107,23 @@ def operators(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> 
             )
     found += [_stream(problem, stream, plans, pass_) for stream in parts.streams]
     found += [_state(problem.model, state, plans, pass_) for state in parts.states if state.passed]
+    return found
+
+
+def kept_only(
+    problem: Problem, parts: Parts, plans: PlanTable, whole: Pass, passed: Pass
+) -> list[Operator]:
+    """What the tokens that do not pass a layer still leave in its context.
+
+    ``whole`` is the pass of all tokens, ``passed`` that of those that pass the layer, which has
+    read the matrices already.
+    """
+    found = []
+    for matrix in parts.matrices:
+        if matrix.keeps:
+            rows = _completed(matrix.ratio, plans, whole) - _completed(matrix.ratio, plans, passed)
+            made = dense(problem, (matrix,), plans, rows, "attention_projection")
+            found += [replace(operator, bytes=np.zeros(len(plans))) for operator in made]
     return found
 
 

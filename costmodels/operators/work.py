@@ -4,8 +4,10 @@ All arrays have shape ``(plans,)``.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from costmodels import sharding
 from costmodels.plans import FloatArray, IntArray, PlanTable
@@ -35,6 +37,12 @@ class Pass:
         """Rows that one card multiplies: prefill splits the sequence over CP, decode cannot."""
         tokens = self.rank_sequences * self.new_tokens
         return tokens / cp if self.phase == "prefill" else tokens
+
+    def last_tokens(self, most: int) -> "Pass":
+        """Return the pass of the last ``most`` new tokens, the others being held already."""
+        new = np.minimum(self.new_tokens, most)
+        held = self.held_tokens + self.new_tokens - new
+        return replace(self, new_tokens=new, held_tokens=held)
 
     @property
     def instance_tokens(self) -> FloatArray:

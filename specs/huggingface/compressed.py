@@ -128,7 +128,7 @@ def _shared(
     keys = "projected" if owner else "shared"
     extra: dict[str, Any] = {"indexer": index, "index_keys": keys} if chooses else {}
     return CsaAttention(
-        **shape, ratio=ratio, positions=False, top_k=index.top_k, owner=owner, **extra
+        **shape, ratio=ratio, positions=ratio == 1, top_k=index.top_k, owner=owner, **extra
     )
 
 

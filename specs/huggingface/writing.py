@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -65,28 +65,28 @@ def _row(ids: Sequence[int], at: int) -> tuple[int, int]:
 def to_yaml(model: ModelSpec, notes: Iterable[str] = ()) -> str:
     """Return ``model`` as the text of a catalogue entry, with ``notes`` as comments on top."""
     lines = [f"# {line}" for note in notes for line in _wrapped(note)]
-    lines += [f"name: {_scalar(model.name)}"]
-    if model.title:
-        lines.append(f"title: {_scalar(model.title)}")
-    if model.sources:
-        lines.append("sources:")
-        lines += [f"  - {json.dumps(source, ensure_ascii=False)}" for source in model.sources]
-    for name in ("hidden", "vocab", "tied_embeddings", "max_context"):
-        lines.append(f"{name}: {_scalar(getattr(model, name))}")
-    if model.hyper_connections:
-        lines.append(f"hyper_connections: {model.hyper_connections}")
-    lines.append("layers:")
-    lines += _stack(model.layers)
-    if model.draft:
-        lines += _draft(model)
-    if model.modules:
-        lines.append("modules:")
-        for module in model.modules:
-            lines += _flow("  - ", _kept(module))
-    lines += _formats(model)
-    if model.parameters:
-        lines.append(f"parameters: {model.parameters}")
+    kept = _kept(model)
+    last = kept.pop("parameters", None)
+    for name in _ALWAYS:
+        kept.setdefault(name, getattr(model, name))
+    # In the order of the model, but what is one value stands before what takes many lines.
+    plain = [name for name in type(model).model_fields if name in kept and name not in _SECTIONS]
+    for name in plain:
+        if name == "sources":
+            lines.append("sources:")
+            lines += [f"  - {json.dumps(source, ensure_ascii=False)}" for source in model.sources]
+        else:
+            lines.append(f"{name}: {_scalar(kept[name])}")
+    for name, write in _SECTIONS.items():
+        if name in kept:
+            lines += write(model)
+    if last:
+        lines.append(f"parameters: {last}")
     return "\n".join(lines) + "\n"
+
+
+def _layers(model: ModelSpec) -> list[str]:
+    return ["layers:", *_stack(model.layers)]
 
 
 def _stack(layers: Iterable[LayerGroup | Pattern]) -> list[str]:
@@ -129,6 +129,11 @@ def _draft(model: ModelSpec) -> list[str]:
     return lines + [f"  {name}: {_scalar(value)}" for name, value in rest.items()]
 
 
+def _modules(model: ModelSpec) -> list[str]:
+    found = [line for module in model.modules for line in _flow("  - ", _kept(module))]
+    return ["modules:", *found]
+
+
 def _formats(model: ModelSpec) -> list[str]:
     lines: list[str] = []
     plain = type(model.formats)()
@@ -138,6 +143,17 @@ def _formats(model: ModelSpec) -> list[str]:
             # The format of the numbers is said even where it is the default: it is the message.
             lines += _flow(f"  {name}: ", {"dtype": value.dtype, **_kept(value)})
     return ["formats:", *lines] if lines else []
+
+
+_ALWAYS = ("tied_embeddings",)
+"""Fields that are written even where they are the default."""
+_SECTIONS: dict[str, Callable[[ModelSpec], list[str]]] = {
+    "layers": _layers,
+    "draft": _draft,
+    "modules": _modules,
+    "formats": _formats,
+}
+"""Fields that take many lines, in the order of the file."""
 
 
 def _kept(value: BaseModel) -> dict[str, Any]:

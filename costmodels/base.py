@@ -28,6 +28,7 @@ RESOURCES: dict[str, str] = {
     "pipeline_send": "network",
     "pipeline_wait": "pipeline",
     "overhead": "overhead",
+    "launch": "overhead",
 }
 """Resource that a component of a step waits for; every other component is read from HBM."""
 

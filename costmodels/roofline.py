@@ -38,7 +38,7 @@ class _Tally:
     ``read``      seconds of memory reads by component
     ``compute``   seconds of computing, all operators
     ``longer``    sum over operators of the longer of both, by what was longer
-    ``exchange``  seconds of collectives by component
+    ``exchange``  seconds of collectives and launches by component
     ``work``      bytes and FLOPs of the busiest card, which add up over layers
     ``counts``    counts of one layer; the largest layer speaks for the stack
     """
@@ -194,7 +194,7 @@ def _forward(
     efficiency: PhaseEfficiency = getattr(problem.assumptions.efficiency, pass_.phase)
     model = problem.model
     layers = [
-        _taking_turns(problem, layer, turns)
+        _launched(problem, _taking_turns(problem, layer, turns), turns)
         for layer in _layers(problem, model.kinds, plans, pass_, efficiency)
     ]
     first, last = _edges(problem, plans, pass_, efficiency)
@@ -270,6 +270,14 @@ def _taking_turns(problem: Problem, layer: _Tally, turns: IntArray) -> _Tally:
     return found
 
 
+def _launched(problem: Problem, layer: _Tally, turns: IntArray | int) -> _Tally:
+    """Add the launch time of a layer, which nothing hides."""
+    launch = problem.assumptions.layer_launch
+    if launch:
+        layer.exchange["launch"] = launch * turns * np.ones(layer.plans)
+    return layer
+
+
 def _draft(
     problem: Problem, draft: Draft, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
 ) -> _Tally:
@@ -285,7 +293,7 @@ def _draft(
     layers = _layers(problem, kinds, plans, one, efficiency)
     for group, layer in zip(draft.layers, layers, strict=True):
         layer.counts.clear()
-        found.add_scaled(layer, group.count)
+        found.add_scaled(_launched(problem, layer, 1), group.count)
     return found
 
 

@@ -174,6 +174,8 @@ class Assumptions(Spec):
     """Context at which a steady step is taken: halfway through, or as at the start."""
     overhead: Annotated[tuple[OverheadBand, ...], Field(min_length=1)] | SecondsOrZero = 0.0
     """Fixed time of every step: one value, or bands by batch."""
+    layer_launch: SecondsOrZero = 0.0
+    """Time that every layer adds to a pass for launching its kernels and waiting for them."""
     efficiency: Efficiency = Efficiency()
     """Share of the peaks that is reached."""
 

@@ -16,7 +16,7 @@ from specs.attention import Attention
 from specs.errors import Fault, SpecError, shown
 from specs.ffn import Ffn
 from specs.huggingface.fields import Fields
-from specs.model import Draft, Engram, LayerGroup
+from specs.model import Draft, LayerGroup
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,6 @@ def _nearest(name: str) -> str:
     return found[0] if found else ""
 
 
-def group(attention: Attention, ffn: Ffn, engram: Engram | None = None) -> LayerGroup:
-    """Return one layer."""
-    return LayerGroup(count=1, attention=attention, ffn=ffn, engram=engram)
+def group(attention: Attention, ffn: Ffn, **more: Any) -> LayerGroup:
+    """Return one layer; ``more`` are further fields of the group."""
+    return LayerGroup(count=1, attention=attention, ffn=ffn, **more)

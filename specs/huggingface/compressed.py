@@ -83,6 +83,7 @@ def deepseek_v41(c: Fields) -> Stack:
     sources = set(c.numbers("kv_source_layer_ids") or [])
     choosing = set(c.numbers("index_source_layer_ids") or [])
     shape, index = _heads(c), indexer(c)
+    decoder = c.count("candidate_source_layer_id", default=layers, least=0)
     # The published weights have a second correction of the router, for tokens of images.
     routed = moe(c, correction=True, image_correction=True)
     tables = _engrams(c)
@@ -91,7 +92,9 @@ def deepseek_v41(c: Fields) -> Stack:
         attention: Attention = SwaAttention(**shape)
         if ratios[i] > 0:
             attention = _shared(c, i, ratios[i], shape, index, i in sources, i in choosing)
-        built.append(group(attention, routed, tables.get(i)))
+        # A prompt passes these layers only as far back as their window reaches.
+        last = shape["window"] if i >= decoder else None
+        built.append(group(attention, routed, engram=tables.get(i), prefill_last=last))
     experts = c.count("dspark_n_routed_experts", "n_routed_experts")
     top_k = c.count("dspark_num_experts_per_tok", "num_experts_per_tok")
     few = routed.model_copy(update={"experts": experts, "top_k": min(top_k, experts)})
@@ -128,7 +131,7 @@ def _shared(
     keys = "projected" if owner else "shared"
     extra: dict[str, Any] = {"indexer": index, "index_keys": keys} if chooses else {}
     return CsaAttention(
-        **shape, ratio=ratio, positions=ratio == 1, top_k=index.top_k, owner=owner, **extra
+        **shape, ratio=ratio, positions=False, top_k=index.top_k, owner=owner, **extra
     )
 
 

@@ -45,9 +45,7 @@ def grouped(layers: Sequence[LayerGroup]) -> Layers:
 
 
 def _alike(one: LayerGroup, other: LayerGroup) -> bool:
-    return one is other or (
-        one.attention == other.attention and one.ffn == other.ffn and one.engram == other.engram
-    )
+    return one is other or one.model_copy(update={"count": other.count}) == other
 
 
 def _row(ids: Sequence[int], at: int) -> tuple[int, int]:
@@ -112,10 +110,11 @@ def _span(first: int, count: int) -> str:
 
 def _group(group: LayerGroup, indent: str, span: str = "") -> list[str]:
     lines = [f"{indent}- count: {group.count}" + (f"   # {span}" if span else "")]
-    lines += _flow(f"{indent}  attention: ", _kept(group.attention))
-    lines += _flow(f"{indent}  ffn: ", _kept(group.ffn))
-    if group.engram:
-        lines += _flow(f"{indent}  engram: ", _kept(group.engram))
+    kept = _kept(group)
+    del kept["count"]
+    for name, value in kept.items():
+        start = f"{indent}  {name}: "
+        lines += _flow(start, value) if isinstance(value, dict) else [start + _scalar(value)]
     return lines
 
 

@@ -1,0 +1,218 @@
+"""What a pass of the roofline model does: the layers of a stack, its edges, and drafted tokens."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from costmodels import sharding
+from costmodels.collectives.fabric import (
+    Exchange,
+)
+from costmodels.operators import attention, ffn
+from costmodels.operators.sums import output_sum
+from costmodels.operators.work import Operator, Pass, dense
+from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.tally import Tally, tally_of
+from specs.attention import Attention
+from specs.ffn import Ffn, MoeFfn
+from specs.model import Draft, Engram, Layer
+from specs.problem import PhaseEfficiency, Problem
+from specs.tensors import Matrix, Parts
+
+
+def layer_tallies(
+    problem: Problem,
+    kinds: Sequence[Layer],
+    plans: PlanTable,
+    pass_: Pass,
+    efficiency: PhaseEfficiency,
+) -> list[Tally]:
+    """One layer of each kind; kinds share the halves that they have in common."""
+    attentions: dict[tuple[Attention, int | None], Tally] = {}
+    networks: dict[tuple[Ffn, int | None], Tally] = {}
+    layers = []
+    for kind in kinds:
+        last = kind.prefill_last if pass_.phase == "prefill" else None
+        here = pass_ if last is None else pass_.last_tokens(last)
+        of_attention, of_network = (kind.attention, last), (kind.ffn, last)
+        if of_attention not in attentions:
+            half = _attention(problem, kind.attention, plans, here, efficiency)
+            if last is not None:
+                parts = kind.attention.parts(problem.model.hidden, "prefill")
+                skipped = attention.kept_only(problem, parts, plans, pass_, here)
+                half.add_scaled(tally_of(problem, plans, skipped, [], efficiency), 1)
+            attentions[of_attention] = half
+        if of_network not in networks:
+            networks[of_network] = _network(problem, kind.ffn, plans, here, efficiency)
+        layer = Tally(len(plans))
+        layer.add_scaled(attentions[of_attention], 1)
+        layer.add_scaled(networks[of_network], 1)
+        if kind.engram:
+            table = _engram(problem, kind.engram, plans, here)
+            layer.add_scaled(tally_of(problem, plans, table, [], efficiency), 1)
+        layers.append(layer)
+    return layers
+
+
+def _attention(
+    problem: Problem,
+    kind: Attention,
+    plans: PlanTable,
+    pass_: Pass,
+    efficiency: PhaseEfficiency,
+) -> Tally:
+    """The attention half of a layer."""
+    parts = kind.parts(problem.model.hidden, pass_.phase)
+    operators = attention.operators(problem, parts, plans, pass_)
+    operators += _around(problem, parts, plans, pass_)
+    exchanges = attention.exchanges(problem, parts, plans, pass_)
+    if any(matrix.is_output for matrix in parts.matrices):
+        exchanges += output_sum(problem, plans, pass_.rank_tokens(plans.cp))
+    return tally_of(problem, plans, operators, exchanges, efficiency)
+
+
+def _network(
+    problem: Problem, kind: Ffn, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> Tally:
+    """The feed-forward half of a layer."""
+    operators = ffn.operators(problem, kind, plans, pass_)
+    operators += _around(problem, kind.parts(problem.model.hidden), plans, pass_)
+    exchanges = ffn.exchanges(problem, kind, plans, pass_)
+    tally = tally_of(problem, plans, operators, exchanges, efficiency)
+    if isinstance(kind, MoeFfn):
+        outcome = ffn.routed(problem, kind, plans, pass_)
+        tally.counts["active_experts"] = outcome.active
+        tally.counts["busiest_group_tasks"] = outcome.busiest_tasks
+    return tally
+
+
+def _around(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> list[Operator]:
+    """Norms and mixer of the residual streams around one half of a layer."""
+    model = problem.model
+    if not parts.matrices:
+        return []
+    rows = pass_.rank_tokens(plans.cp)
+    found = dense(problem, model.mixer.matrices, plans, rows, "ffn")
+    if problem.assumptions.count_norms:
+        norms = sharding.vector_bytes(model, sharding.half_norms(model, parts), read=True)
+        found.append(_vectors(problem, plans, norms))
+    return found
+
+
+def _engram(problem: Problem, table: Engram, plans: PlanTable, pass_: Pass) -> list[Operator]:
+    """Rows that the tokens look up, and the projection of them."""
+    rows = pass_.rank_tokens(plans.cp)
+    looked_up = rows * (table.lookups * table.row_bytes)
+    return [
+        Operator("engram", "ffn", "engram", np.zeros(len(plans)), looked_up),
+        *dense(problem, (table.matrix,), plans, rows, "ffn"),
+    ]
+
+
+def _vectors(problem: Problem, plans: PlanTable, size: FloatArray | float) -> Operator:
+    """Reads that multiply nothing: norms and embedding rows, whole on every rank unless even."""
+    one = np.ones_like(plans.tp)
+    share = {"exact": one, "even": plans.tp, "pooled": plans.stage_cards}[
+        problem.assumptions.read_shards
+    ]
+    nothing = np.zeros(len(plans))
+    return Operator("dense_weights", "head", "head", nothing, size / share)
+
+
+def edges(
+    problem: Problem, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> tuple[Tally, Tally]:
+    """Embedding rows on the first stage; final norm and output head on the last."""
+    model = problem.model
+    rows = pass_.rank_tokens(plans.cp)
+    first: list[Operator] = []
+    last = dense(problem, model.last_mixer.matrices, plans, _projected(pass_), "ffn")
+    exchanges = _head(problem, plans, pass_, last)
+    if problem.assumptions.count_norms:
+        row = model.hidden * model.formats.embedding.bytes_per_number
+        first.append(_vectors(problem, plans, rows * row))
+        last.append(_vectors(problem, plans, model.hidden * model.formats.norms.bytes_per_number))
+    return (
+        tally_of(problem, plans, first, [], efficiency),
+        tally_of(problem, plans, last, exchanges, efficiency),
+    )
+
+
+def _projected(pass_: Pass) -> FloatArray:
+    """Tokens of a rank that are projected onto the vocabulary.
+
+    A prefill needs only the last position of each sequence, a step all that it verifies.
+    """
+    tokens = pass_.new_tokens if pass_.phase == "decode" else 1.0
+    return np.asarray(pass_.rank_sequences * tokens, dtype=np.float64)
+
+
+def _head(
+    problem: Problem, plans: PlanTable, pass_: Pass, operators: list[Operator]
+) -> list[Exchange]:
+    """Add the output projection, and return the gather of the tokens that shards compute for."""
+    model, rows = problem.model, _projected(pass_)
+    together = rows * plans.head_tp
+    flops = 2.0 * together * (float(model.hidden) * sharding.head_rows(model, plans))
+    operators.append(Operator("dense_weights", "head", "head", flops, _head_read(problem, plans)))
+    if not (plans.head_tp > 1).any():
+        return []
+    size = together * model.hidden * model.formats.activations.bytes_per_number
+    return [Exchange("all_gather", "all_gather", plans.head_tp, plans.lanes, size)]
+
+
+def _head_read(problem: Problem, plans: PlanTable) -> FloatArray:
+    """Bytes of the output projection that one card reads."""
+    if problem.assumptions.read_shards == "pooled":
+        one = PlanTable.from_columns({"tp": [1]})
+        return sharding.head_bytes(problem.model, one) / plans.stage_cards
+    return sharding.head_bytes(problem.model, plans)
+
+
+def drafted(
+    problem: Problem, draft: Draft, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+) -> Tally:
+    """One proposal of the draft module: its layers and the output head, one token a session."""
+    model = problem.model
+    one = replace(pass_, new_tokens=np.ones(len(plans)))
+    rows = one.rank_tokens(plans.cp)
+    join = Matrix("attention", model.hidden, model.hidden, times=draft.projections)
+    operators = dense(problem, (join,), plans, rows, "attention_projection")
+    exchanges = _head(problem, plans, one, operators)
+    found = tally_of(problem, plans, operators, exchanges, efficiency)
+    kinds = [Layer.of(group) for group in draft.layers]
+    layers = layer_tallies(problem, kinds, plans, one, efficiency)
+    for group, layer in zip(draft.layers, layers, strict=True):
+        layer.counts.clear()
+        found.add_scaled(launched(problem, layer, 1), group.count)
+    return found
+
+
+def launched(problem: Problem, layer: Tally, turns: IntArray | int) -> Tally:
+    """Add the launch time of a layer, which nothing hides."""
+    launch = problem.assumptions.layer_launch
+    if launch:
+        layer.exchange["launch"] = launch * turns * np.ones(layer.plans)
+    return layer
+
+
+def taking_turns(problem: Problem, layer: Tally, turns: IntArray) -> Tally:
+    """Return a layer with the part of its exchanges that stays exposed.
+
+    Two half batches take turns: while one computes, the other exchanges, so of each pair the
+    shorter is hidden, but for the last exchange of a pass, which has nothing left to hide behind.
+    With ``communication: hidden`` every exchange hides behind the work of its own layer.
+    """
+    hidden = problem.assumptions.communication == "hidden"
+    if not layer.exchange or not (hidden or (turns > 1).any()):
+        return layer
+    local = np.sum(list(layer.local(problem.assumptions.overlap).values()), axis=0)
+    sent = np.sum(list(layer.exchange.values()), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        covered = np.where(sent > 0, np.minimum(local, sent) / sent, 0.0)
+    last = 1 - 1 / (2 * problem.model.layer_count)
+    share = covered if hidden else np.where(turns > 1, covered * last, 0.0)
+    found = layer.times(turns)
+    found.exchange = {name: values * (1 - share) for name, values in found.exchange.items()}
+    return found

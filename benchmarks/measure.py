@@ -20,6 +20,7 @@ from specs.problem import Problem
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "qwen3-32b-128k-hgx-h100.yaml"
 DENSE = EXAMPLE
+HYBRID = Path(__file__).parent / "hybrid-five-kinds.yaml"
 MOE = ROOT / "examples" / "qwen3-235b-a22b-8k-hgx-h100.yaml"
 
 CHUNK = 16_384

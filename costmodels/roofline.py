@@ -131,8 +131,8 @@ def _forward(
     whole = Tally(len(plans))
     for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.add_scaled(layer, count)
-    whole.add_scaled(first, 1)
-    whole.add_scaled(last, 1)
+    whole.join(first)
+    whole.join(last)
     overlap = problem.assumptions.overlap
     components = {**whole.local(overlap), **whole.exchange}
     overhead = _overhead(problem, batch)

@@ -41,16 +41,16 @@ def layer_tallies(
             if last is not None:
                 parts = kind.attention.parts(problem.model.hidden, "prefill")
                 skipped = attention.kept_only(problem, parts, plans, pass_, here)
-                half.add_scaled(tally_of(problem, plans, skipped, [], efficiency), 1)
+                half.join(tally_of(problem, plans, skipped, [], efficiency))
             attentions[of_attention] = half
         if of_network not in networks:
             networks[of_network] = _network(problem, kind.ffn, plans, here, efficiency)
         layer = Tally(len(plans))
-        layer.add_scaled(attentions[of_attention], 1)
-        layer.add_scaled(networks[of_network], 1)
+        layer.join(attentions[of_attention])
+        layer.join(networks[of_network])
         if kind.engram:
             table = _engram(problem, kind.engram, plans, here)
-            layer.add_scaled(tally_of(problem, plans, table, [], efficiency), 1)
+            layer.join(tally_of(problem, plans, table, [], efficiency))
         layers.append(layer)
     return layers
 

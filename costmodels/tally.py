@@ -44,7 +44,12 @@ class Tally:
         found.add_scaled(self, times)
         return found
 
-    def add_scaled(self, other: "Tally", times: IntArray | float) -> None:
+    def join(self, other: "Tally") -> None:
+        """Add another stretch after this one."""
+        self.add_scaled(other, None)
+
+    def add_scaled(self, other: "Tally", times: IntArray | float | None) -> None:
+        """Add a stretch that occurs ``times`` times; ``None`` stands for once."""
         for mine, theirs in (
             (self.read, other.read),
             (self.longer, other.longer),
@@ -52,8 +57,9 @@ class Tally:
             (self.work, other.work),
         ):
             for name, values in theirs.items():
-                self.add(mine, name, values * times)
-        self.compute = np.asarray(self.compute + other.compute * times, dtype=np.float64)
+                self.add(mine, name, values if times is None else values * times)
+        more = other.compute if times is None else other.compute * times
+        self.compute = np.asarray(self.compute + more, dtype=np.float64)
         for name, values in other.counts.items():
             self.counts[name] = np.maximum(self.counts.get(name, 0.0), values)
 
@@ -100,9 +106,11 @@ def tally_of(
         tally.add(tally.longer, operator.component, np.where(computing, 0.0, read))
         tally.add(tally.longer, "compute", np.where(computing, compute, 0.0))
         tally.add(tally.work, "flops", operator.flops)
-        tally.add(tally.work, "bytes_read", operator.bytes + np.zeros(len(plans)))
-        tally.add(tally.work, f"{operator.component}_bytes", operator.bytes + np.zeros(len(plans)))
+        tally.add(tally.work, "bytes_read", operator.bytes)
+        tally.add(tally.work, f"{operator.component}_bytes", operator.bytes)
     for exchange in exchanges:
+        if not (exchange.ranks > 1).any():
+            continue
         seconds = exchange_seconds(problem, plans, exchange, efficiency.network)
         tally.add(tally.exchange, exchange.component, seconds)
         tally.add(tally.work, "bytes_sent", bytes_sent(exchange))

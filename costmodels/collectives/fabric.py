@@ -151,8 +151,6 @@ def exchange_seconds(
     ``auto`` takes the fastest algorithm for each group and size. ``efficiency`` is the share of
     the link bandwidth that is reached.
     """
-    if not (exchange.ranks > 1).any():
-        return np.zeros(len(plans))
     alpha, beta = group_links(problem.hardware, plans, exchange.ranks, exchange.stride)
     beta = beta * efficiency
     algorithms = ALGORITHMS[exchange.operation]

@@ -222,7 +222,8 @@ def layer_weights(
             matrix_bytes(model.formats.engram, layer.engram.inputs, layer.engram.outputs)
         )
         matrix += vector_bytes(model, (layer.engram.vectors,))
-        weights["engram"] = layer.engram.table_bytes / plans.tp + matrix
+        # Tables are too large for one card: all cards of a stage deal the rows.
+        weights["engram"] = layer.engram.table_bytes / plans.stage_cards + matrix
     return weights
 
 

@@ -41,9 +41,7 @@ def _value(axis: str, value: str) -> int:
     if axis in WORDS:
         if value in WORDS[axis]:
             return encode(axis, value)
-        raise SpecError.single(
-            f"plan.{axis}", value, "no such value", nearest(value, WORDS[axis])
-        )
+        raise SpecError.single(f"plan.{axis}", value, "no such value", nearest(value, WORDS[axis]))
     if axis == "sp":
         if value in {"true", "false"}:
             return int(value == "true")

@@ -1,0 +1,46 @@
+"""What a result owes to the matrix rates of narrow formats, which few kernels reach."""
+
+import numpy as np
+
+from costmodels.plans import WORDS
+from results.detail import PlanDetail
+from results.words import quantity
+from specs.precision import in_precision
+from specs.problem import Problem
+
+_MATTERS = 0.01
+"""Share of a step below which its format is not worth a sentence."""
+
+
+def hangs_on_rates(problem: Problem, detail: PlanDetail) -> list[str]:
+    """Say how the step of a plan changes at the BF16 rate, and which formats are widened."""
+    plan = detail.plan
+    precision, kv = (WORDS[a][int(plan.column(a)[0])] for a in ("precision", "kv_dtype"))
+    model = in_precision(problem.model, precision, kv)
+    here = problem.model_copy(update={"model": model})
+    found = []
+    widened: dict[tuple[str, str], list[str]] = {}
+    for tensor in here.multiplied:
+        own, used = model.formats.compute_dtype(tensor), here.multiplied_in(tensor)
+        if own != used and problem.assumptions.matmul_dtype == "own":
+            widened.setdefault((own, used), []).append(tensor)
+    for (narrow, wide_format), tensors in widened.items():
+        found.append(
+            f"{problem.hardware.name} states no {narrow} rate: {', '.join(tensors)} count at that of "
+            f"{wide_format}."
+        )
+    rates = {here.multiplied_in(tensor) for tensor in here.multiplied} - {"bf16", "fp16", "fp32"}
+    if rates and problem.assumptions.matmul_dtype == "own":
+        assumed = problem.assumptions.model_copy(update={"matmul_dtype": "bf16"})
+        wide = problem.model_copy(update={"assumptions": assumed})
+        context = np.full(1, detail.step_context)
+        step = float(detail.step().seconds[0])
+        slower = detail.space.model.decode(wide, plan, detail.batch, context)
+        if float(slower.seconds[0]) > step * (1 + _MATTERS):
+            figures = " and ".join(f"hardware.card.peak.{dtype}" for dtype in sorted(rates))
+            found.append(
+                f"The result hangs on {figures}: the best plan's step takes "
+                f"{quantity(step, 's')}, and {quantity(float(slower.seconds[0]), 's')} if its "
+                "matrices were multiplied in BF16."
+            )
+    return found

@@ -39,8 +39,15 @@ class Case:
         return kind.fastest(self.model, self.problem, self.plans)
 
     def take(self, row: int) -> "Case":
-        """Return the case of one plan."""
-        return Case(self.problem, self.model, self.plans.take(np.array([row])))
+        """Return the case of one plan, with the estimates that have been made."""
+        rows = np.array([row])
+        found = Case(self.problem, self.model, self.plans.take(rows))
+        for name in ("outcomes", "memory"):
+            if name in vars(self):
+                vars(found)[name] = vars(self)[name].take(rows)
+        if "fastest" in vars(self):
+            vars(found)["fastest"] = self.fastest[rows]
+        return found
 
 
 class Constraint(ABC):

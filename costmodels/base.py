@@ -74,6 +74,11 @@ class MemoryEstimate:
         """Bytes needed on the fullest card."""
         return np.sum(list(self.components.values()), axis=0)
 
+    def take(self, rows: IntArray) -> "MemoryEstimate":
+        """Return the estimate of some plans."""
+        components = {name: column[rows] for name, column in self.components.items()}
+        return MemoryEstimate(components, self.capacity[rows])
+
     @property
     def fits(self) -> "np.typing.NDArray[np.bool_]":
         """Whether the need is within the capacity."""

@@ -1,7 +1,7 @@
 """Bytes on the fullest card of a plan (6-1): weights, KV, activations and workspace."""
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from costmodels.base import MemoryEstimate
 from costmodels.operators import attention as attention_operators
 from costmodels.operators import ffn as ffn_operators
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.remembered import remembered
 from specs.formats import BITS
-from specs.model import Layer
 from specs.problem import Problem
 
 LOGITS_BYTES = BITS["fp32"] // 8
@@ -34,33 +34,49 @@ def estimate(problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEsti
     return MemoryEstimate(components, capacity)
 
 
-def _layer_bytes(
-    problem: Problem, plans: PlanTable, held: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Bytes of weights, and of all sessions' context, of one layer of each kind.
+@dataclass(frozen=True)
+class _Stages:
+    """What the cards of each stage hold, for plans with equally many stages.
 
-    Both have shape ``(kinds, plans)``.
+    ``rows``     positions of the plans
+    ``weights``  bytes of weights, shape ``(stages, rows)``
+    ``session``  bytes of one session of each class, shape ``(classes, stages, rows)``
     """
+
+    rows: IntArray
+    weights: FloatArray
+    session: FloatArray
+
+
+@remembered
+def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
+    """What the stages of all plans hold; the same however many sessions there are."""
     model, assumptions = problem.model, problem.assumptions
-    weights, context = [], []
-    for kind in model.kinds:
-        by_class = sharding.layer_weights(model, kind, plans, assumptions)
-        weights.append(np.sum(list(by_class.values()), axis=0))
-        one = partial(_layer_session, problem, kind, plans)
-        context.append(_sessions(problem, held, one))
-    return np.array(weights), np.array(context)
-
-
-def _layer_session(problem: Problem, kind: Layer, plans: PlanTable, tokens: float) -> FloatArray:
-    return sharding.session_bytes(problem.model, kind, plans, tokens, problem.assumptions)
-
-
-def _sessions(problem: Problem, held: FloatArray, one: Callable[[float], FloatArray]) -> FloatArray:
-    """Bytes of all sessions of a rank, from those of one that ends with so many tokens."""
-    total: FloatArray = np.zeros(len(held))
-    for index, shape in enumerate(problem.workload.classes):
-        total = total + held[:, index] * one(shape.peak_context)
-    return total
+    peaks = [float(shape.peak_context) for shape in problem.workload.classes]
+    by_kind = np.array(sharding.stack_weights(model, plans, assumptions))
+    kept = np.array(
+        [
+            [sharding.session_bytes(model, kind, plans, n, assumptions) for kind in model.kinds]
+            for n in peaks
+        ]
+    )
+    drafted = np.array([drafts.session_bytes(problem, plans, n) for n in peaks])
+    first, last = _edge_weights(problem, plans)
+    head = sharding.head_bytes(model, plans)
+    found = []
+    for stages in np.unique(plans.pp):
+        rows = np.flatnonzero(plans.pp == stages)
+        layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
+        weights = layers @ by_kind[:, rows]
+        weights[0] += first[rows]
+        weights[-1] += last[rows]
+        # Tied weights are stored once where the first stage is the last and deals them alike.
+        once = model.tied_embeddings and len(layers) == 1
+        weights[-1] += np.where(once & (plans.head_tp[rows] == 1), 0.0, head[rows])
+        session = layers @ kept[:, :, rows]
+        session[:, -1] += drafted[:, rows]
+        found.append(_Stages(rows, weights, session))
+    return tuple(found)
 
 
 def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
@@ -78,52 +94,47 @@ def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, Float
 
 def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """Weights and KV of the pipeline stage whose cards are fullest."""
-    model = problem.model
-    layer_weights, layer_context = _layer_bytes(problem, plans, held)
-    first, last = _edge_weights(problem, plans)
-    head = sharding.head_bytes(model, plans)
-    drafted = _sessions(problem, held, partial(drafts.session_bytes, problem, plans))
-    weights = np.empty(len(plans))
-    kv = np.empty(len(plans))
-    for stages in np.unique(plans.pp):
-        rows = np.flatnonzero(plans.pp == stages)
-        layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
-        stage_weights = layers @ layer_weights[:, rows]
-        stage_weights[0] += first[rows]
-        stage_weights[-1] += last[rows]
-        # Tied weights are stored once where the first stage is the last and deals them alike.
-        once = model.tied_embeddings and len(layers) == 1
-        stage_weights[-1] += np.where(once & (plans.head_tp[rows] == 1), 0.0, head[rows])
-        stage_kv = layers @ layer_context[:, rows]
-        stage_kv[-1] += drafted[rows]
-        fullest = np.argmax(stage_weights + stage_kv, axis=0)
-        weights[rows] = np.take_along_axis(stage_weights, fullest[None], axis=0)[0]
-        kv[rows] = np.take_along_axis(stage_kv, fullest[None], axis=0)[0]
+    weights, kv = np.empty(len(plans)), np.empty(len(plans))
+    for part in _stages(problem, plans):
+        sessions = np.einsum("rc,csr->sr", held[part.rows], part.session)
+        fullest = np.argmax(part.weights + sessions, axis=0)[None]
+        weights[part.rows] = np.take_along_axis(part.weights, fullest, axis=0)[0]
+        kv[part.rows] = np.take_along_axis(sessions, fullest, axis=0)[0]
     return {"weights": weights, "kv": kv}
 
 
 def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """One copy of weights and KV, spread evenly over the cards of an instance."""
-    one_card = PlanTable.from_columns({"tp": [1], "mtp": [1]})
-    nothing = np.zeros((1, held.shape[1]))
-    undrafted = one_card.with_columns(mtp=np.zeros_like(one_card.mtp))
-    whole = _fullest_stage(problem, undrafted, nothing)["weights"][0]
-    counts = np.array(problem.model.kind_counts)
-    session, drafted = [], []
-    for one in np.eye(held.shape[1]):
-        session.append(float(counts @ _layer_bytes(problem, one_card, one[None])[1][:, 0]))
-        in_draft = partial(drafts.session_bytes, problem, one_card)
-        drafted.append(float(_sessions(problem, one[None], in_draft)[0]))
-    kept = held @ np.array(session) + (plans.mtp > 0) * (held @ np.array(drafted))
-    weights = whole + (plans.mtp > 0) * drafts.weights(problem, one_card)[0]
-    return {"weights": weights / plans.cards, "kv": kept * plans.attention_dp / plans.cards}
+    weights, kv = np.empty(len(plans)), np.empty(len(plans))
+    for drafting in (0, 1):
+        rows = np.flatnonzero((plans.mtp > 0) == drafting)
+        if rows.size:
+            whole = PlanTable.from_columns({"tp": [1], "mtp": [drafting]})
+            (one,) = _stages(problem, whole)
+            lanes = plans.attention_dp[rows] / plans.cards[rows]
+            weights[rows] = one.weights[0, 0] / plans.cards[rows]
+            kv[rows] = held[rows] @ one.session[:, 0, 0] * lanes
+    return {"weights": weights, "kv": kv}
+
+
+@remembered
+def _widest(problem: Problem, plans: PlanTable) -> FloatArray:
+    """Numbers of the largest intermediate of any layer, for each token of a rank."""
+    model, one = problem.model, np.ones(len(plans))
+    widest: FloatArray = np.zeros(len(plans))
+    for kind in model.kinds:
+        parts = kind.attention.parts(model.hidden, "prefill")
+        between = attention_operators.activation_numbers(parts, plans, one)
+        network = ffn_operators.activation_numbers(model, kind.ffn, plans, one)
+        widest = np.maximum(widest, np.maximum(model.hidden + between, network))
+    return widest
 
 
 def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatArray:
     """Live activations of one pass: residual stream, the largest intermediate, and logits.
 
-    Rows are those of the larger of one decode step (a token of each session held, or of the
-    plan's batch) and one prefill (the longest prompt).
+    Rows are those of the larger of one decode step (the tokens of each session held, or of the
+    plan's batch) and one prefill (the longest prompt, or a chunk of it).
     """
     model = problem.model
     if problem.assumptions.activations == "in_workspace":
@@ -134,14 +145,8 @@ def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatA
     longest = max(c.prompt for c in problem.workload.classes)
     chunk = np.where(plans.prefill_chunk > 0, np.minimum(plans.prefill_chunk, longest), longest)
     rows = np.maximum(sequences * (1 + plans.mtp), chunk / plans.cp)
-    largest: FloatArray = np.zeros(len(plans))
-    for kind in model.kinds:
-        parts = kind.attention.parts(model.hidden, "prefill")
-        between = attention_operators.activation_numbers(parts, plans, rows)
-        network = ffn_operators.activation_numbers(model, kind.ffn, plans, rows)
-        largest = np.maximum(largest, np.maximum(rows * model.hidden + between, network))
     shards = np.where(plans.sp == 1, plans.tp, 1)
-    numbers = rows * model.hidden / shards + largest
+    numbers = rows * model.hidden / shards + rows * _widest(problem, plans)
     verified = sequences * (1 + plans.mtp) * plans.head_tp
     logits = verified * sharding.head_rows(model, plans) * LOGITS_BYTES
     return numbers * model.formats.activations.bytes_per_number + logits

@@ -11,9 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
-from specs.ffn import MoeFfn
+from specs.attention import Attention
+from specs.ffn import Ffn, MoeFfn
 from specs.formats import Format, StoredFormat
-from specs.model import Draft, Layer, ModelSpec
+from specs.model import Draft, Engram, Layer, ModelSpec
 from specs.problem import Assumptions
 from specs.tensors import Matrix, Over, Parts, State, Stream, Vectors
 
@@ -206,25 +207,65 @@ def layer_weights(
     model: ModelSpec, layer: Layer, plans: PlanTable, assumptions: Assumptions
 ) -> dict[str, FloatArray]:
     """Bytes of one layer of a kind on one card, by tensor class."""
-    weights: dict[str, FloatArray] = {}
-    norms = 0.0
-    for parts in (layer.attention.parts(model.hidden, "decode"), layer.ffn.parts(model.hidden)):
-        mixer = model.mixer.matrices if parts.matrices else ()
-        for tensor, size in _held(model, (*parts.matrices, *mixer), plans, assumptions).items():
-            weights[tensor] = weights.get(tensor, 0.0) + size
-        norms += vector_bytes(model, half_norms(model, parts))
-    weights["norms"] = np.full(len(plans), norms)
-    if isinstance(layer.ffn, MoeFfn):
-        _, one = expert_share(model, layer.ffn, plans)
-        weights["experts"] = experts_per_group(layer.ffn, plans, assumptions) * one
+    weights = attention_weights(model, layer.attention, plans, assumptions)
+    for tensor, size in network_weights(model, layer.ffn, plans, assumptions).items():
+        weights[tensor] = weights[tensor] + size if tensor in weights else size
     if layer.engram:
-        matrix = float(
-            matrix_bytes(model.formats.engram, layer.engram.inputs, layer.engram.outputs)
-        )
-        matrix += vector_bytes(model, (layer.engram.vectors,))
-        # Tables are too large for one card: all cards of a stage deal the rows.
-        weights["engram"] = layer.engram.table_bytes / plans.stage_cards + matrix
+        weights["engram"] = _engram_weights(model, layer.engram, plans)
     return weights
+
+
+def stack_weights(model: ModelSpec, plans: PlanTable, assumptions: Assumptions) -> list[FloatArray]:
+    """Bytes of one layer of each kind of the stack; halves in common are worked out once."""
+    attentions = {
+        kind: sum(attention_weights(model, kind, plans, assumptions).values())
+        for kind in dict.fromkeys(k.attention for k in model.kinds)
+    }
+    networks = {
+        kind: sum(network_weights(model, kind, plans, assumptions).values())
+        for kind in dict.fromkeys(k.ffn for k in model.kinds)
+    }
+    found = []
+    for kind in model.kinds:
+        size = attentions[kind.attention] + networks[kind.ffn]
+        if kind.engram:
+            size = size + _engram_weights(model, kind.engram, plans)
+        found.append(np.asarray(size, dtype=np.float64))
+    return found
+
+
+def attention_weights(
+    model: ModelSpec, kind: Attention, plans: PlanTable, assumptions: Assumptions
+) -> dict[str, FloatArray]:
+    """Bytes of the attention of one layer on one card, by tensor class."""
+    return _half_weights(model, kind.parts(model.hidden, "decode"), plans, assumptions)
+
+
+def network_weights(
+    model: ModelSpec, kind: Ffn, plans: PlanTable, assumptions: Assumptions
+) -> dict[str, FloatArray]:
+    """Bytes of the feed-forward network of one layer on one card, by tensor class."""
+    weights = _half_weights(model, kind.parts(model.hidden), plans, assumptions)
+    if isinstance(kind, MoeFfn):
+        _, one = expert_share(model, kind, plans)
+        weights["experts"] = experts_per_group(kind, plans, assumptions) * one
+    return weights
+
+
+def _half_weights(
+    model: ModelSpec, parts: Parts, plans: PlanTable, assumptions: Assumptions
+) -> dict[str, FloatArray]:
+    mixer = model.mixer.matrices if parts.matrices else ()
+    weights = _held(model, (*parts.matrices, *mixer), plans, assumptions)
+    weights["norms"] = np.full(len(plans), vector_bytes(model, half_norms(model, parts)))
+    return weights
+
+
+def _engram_weights(model: ModelSpec, table: Engram, plans: PlanTable) -> FloatArray:
+    """Bytes of a table on one card: too large for one, its rows are dealt over all of a stage."""
+    whole = float(matrix_bytes(model.formats.engram, table.inputs, table.outputs))
+    whole += vector_bytes(model, (table.vectors,))
+    return table.table_bytes / plans.stage_cards + whole
 
 
 def _held(

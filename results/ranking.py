@@ -183,14 +183,17 @@ class Ranking:
         breach = np.where(found.margins < 0, -found.margins / scale[:, None], 0.0).sum(axis=0)
         count = (found.margins < 0).sum(axis=0)
         order = broken[np.lexsort((breach[broken], count[broken]))][:_MOST_EXCLUDED]
-        listed = []
-        for row in order:
-            plan = found.plans.take(np.array([row]))
-            case = self.space.case(plan)
-            listed.append(
-                {"plan": plan.row(0), "violations": violations(case, self.space.estimated)}
-            )
-        return listed
+        case = self.space.case(found.plans.take(order))
+        # Estimate all of them together; each plan then takes its own row.
+        for constraint in self.space.estimated:
+            constraint.margin(case)
+        return [
+            {
+                "plan": case.plans.row(row),
+                "violations": violations(case.take(row), self.space.estimated),
+            }
+            for row in range(len(order))
+        ]
 
     def _funnel_row(self, row: Removed) -> Document:
         nearest = None

@@ -26,8 +26,8 @@ def hangs_on_rates(problem: Problem, detail: PlanDetail) -> list[str]:
             widened.setdefault((own, used), []).append(tensor)
     for (narrow, wide_format), tensors in widened.items():
         found.append(
-            f"{problem.hardware.name} states no {narrow} rate: {', '.join(tensors)} count at that of "
-            f"{wide_format}."
+            f"{problem.hardware.name} states no {narrow} rate: {', '.join(tensors)} count at that "
+            f"of {wide_format}."
         )
     rates = {here.multiplied_in(tensor) for tensor in here.multiplied} - {"bf16", "fp16", "fp32"}
     if rates and problem.assumptions.matmul_dtype == "own":

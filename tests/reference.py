@@ -1,41 +1,77 @@
 """The equations of the theory text once more, one plan at a time, in plain Python.
 
-Independent of the product's estimates: nothing of ``costmodels`` is used. It covers what the
-examples need: grouped-query attention, dense networks and mixtures of experts, bursts served one
-session at a time, and steady loads. Equation and section numbers are those of chapter 6.
-
-``Plan`` names the degrees of one plan; every other degree is 1 and every algorithm as named.
+Independent of the product's estimates: nothing of ``costmodels`` is used, and what a layer consists
+of is read a second time in ``tests.shapes``. It covers stacks of every kind of attention and
+network under the axes of :class:`Plan`; every other degree is neutral. Equation and section
+numbers are those of chapter 6. What becomes of sessions is in ``tests.reference_sessions``.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from specs.model import BITS, GqaAttention, LayerGroup, MoeFfn
+from specs.ffn import MoeFfn
+from specs.formats import BITS, KvFormat, StoredFormat
+from specs.model import LayerGroup
 from specs.problem import Problem
+from tests.shapes import (
+    Fixed,
+    Half,
+    Kept,
+    Mat,
+    attention,
+    expert,
+    groups,
+    mixer,
+    network,
+)
 
 
 @dataclass(frozen=True)
 class Plan:
     tp: int
+    kv_split: int
     pp: int
+    cp: int
     attention_dp: int
+    attention_replicas: int
     ep: int
     expert_tp: int
     redundant_experts: int
     replicas: int
     microbatches: int
     allreduce: str
+    alltoall: str
 
     @property
     def stage(self) -> int:
         """Cards of one pipeline stage."""
-        return self.tp * self.attention_dp
+        return self.tp * self.cp * self.attention_dp * self.attention_replicas
 
     @property
     def cards(self) -> int:
         return self.stage * self.pp
+
+    @property
+    def shards(self) -> int:
+        """Ranks of a TP group that hold different heads."""
+        return max(self.tp // self.kv_split, 1)
+
+
+@dataclass(frozen=True)
+class Load:
+    """One forward pass: ``rows`` sequences on the busiest rank, ``whole`` in the instance.
+
+    Each feeds in ``new`` tokens, and holds ``held`` already.
+    """
+
+    prefill: bool
+    rows: int
+    whole: int
+    new: int
+    held: float
 
 
 def ceil(number: float, parts: float = 1) -> int:
@@ -44,20 +80,23 @@ def ceil(number: float, parts: float = 1) -> int:
 
 @dataclass(frozen=True)
 class Parts:
-    """Seconds of a stretch of one pass: on the card, and in collectives."""
+    """Seconds of a stretch of one pass: reading, computing, the longer of both, and collectives."""
 
-    local: float = 0.0
+    reads: float = 0.0
+    computes: float = 0.0
+    longer: float = 0.0
     network: float = 0.0
 
     def __add__(self, other: "Parts") -> "Parts":
-        return Parts(self.local + other.local, self.network + other.network)
+        return Parts(
+            self.reads + other.reads,
+            self.computes + other.computes,
+            self.longer + other.longer,
+            self.network + other.network,
+        )
 
     def __mul__(self, times: int) -> "Parts":
-        return Parts(self.local * times, self.network * times)
-
-    @property
-    def seconds(self) -> float:
-        return self.local + self.network
+        return Parts(*(x * times for x in (self.reads, self.computes, self.longer, self.network)))
 
 
 @dataclass(frozen=True)
@@ -69,88 +108,159 @@ class Reference:
 
     # Shares of a card
 
-    def q_heads(self, attention: GqaAttention) -> int:
-        return ceil(attention.q_heads, self.plan.tp)
+    def ranks(self, matrix: Mat) -> int:
+        if matrix.tensor == "experts":
+            return self.plan.expert_tp
+        return {"": 1, "kv": self.plan.shards}.get(matrix.dealt, self.plan.tp)
 
-    def kv_heads(self, attention: GqaAttention) -> int:
-        """Beyond as many ranks as KV heads, heads are copied (6.2.2)."""
-        return ceil(attention.kv_heads, self.plan.tp)
+    def share(self, matrix: Mat) -> tuple[int, int]:
+        """Rows and columns on one card: whole units, the last rank padded."""
+        whole = matrix.rows if matrix.side == "rows" else matrix.columns
+        mine = ceil(matrix.units, self.ranks(matrix)) * (whole // matrix.units)
+        mine = mine if matrix.dealt else whole
+        return (mine, matrix.columns) if matrix.side == "rows" else (matrix.rows, mine)
 
-    @cached_property
-    def two(self) -> float:
-        """Bytes of a number; the models of the examples are all BF16."""
+    def stored(self, fmt: StoredFormat, rows: int, columns: int) -> float:
+        """Bytes of a matrix with its scales, one for each block or group that it touches."""
+        scales = 0
+        if fmt.block:
+            scales = ceil(rows, fmt.block[0]) * ceil(columns, fmt.block[1])
+        elif fmt.group:
+            scales = ceil(rows, fmt.group) * columns
+        return rows * columns * BITS[fmt.dtype] / 8 + scales * BITS[fmt.scale] / 8
+
+    def number(self, tensor: str) -> float:
+        """Bytes of a plain number of a tensor class."""
+        return BITS[getattr(self.problem.model.formats, tensor).dtype] / 8
+
+    def matrix_bytes(self, matrix: Mat) -> float:
+        fmt = getattr(self.problem.model.formats, matrix.tensor)
+        return self.stored(fmt, *self.share(matrix))
+
+    def read(self, matrix: Mat) -> tuple[float, float]:
+        """Numbers that a card multiplies, and bytes that it reads, by the idealisation of 6.2.2."""
+        assumed = self.problem.assumptions.read_shards
+        rows, columns = self.share(matrix)
+        if assumed == "exact":
+            return rows * columns, self.matrix_bytes(matrix)
+        fmt = getattr(self.problem.model.formats, matrix.tensor)
+        whole = self.stored(fmt, matrix.rows, matrix.columns)
+        if assumed == "even":
+            numbers = matrix.numbers / (self.plan.tp if matrix.dealt else 1)
+            return numbers, whole / self.plan.tp
+        return rows * columns, whole / self.plan.stage
+
+    def held(self, matrix: Mat) -> float:
+        """Bytes that a card holds: evenly where dealt, by the idealisation of 6.2.2."""
+        if matrix.dealt and self.problem.assumptions.read_shards == "even":
+            fmt = getattr(self.problem.model.formats, matrix.tensor)
+            return self.stored(fmt, matrix.rows, matrix.columns) / self.plan.tp
+        return self.matrix_bytes(matrix)
+
+    def entry(self, kept: Kept) -> float:
+        """Bytes of one kept entry on a rank that holds its heads (6.2.2)."""
         formats = self.problem.model.formats
-        assert all(getattr(formats, name).dtype == "bf16" for name in type(formats).model_fields)
-        return BITS["bf16"] / 8
+        fmt: KvFormat = getattr(formats, kept.tensor) or formats.kv
+        apart = kept.positional if fmt.rope else 0
+        size = (kept.width - apart) * BITS[fmt.dtype] / 8 + fmt.padding
+        if fmt.rope:
+            size += apart * BITS[fmt.rope] / 8
+        if fmt.group:
+            size += ceil(kept.width - apart, fmt.group) * BITS[fmt.scale] / 8
+        return kept.vectors * size * ceil(kept.heads, self.plan.shards)
 
-    def attention_numbers(self, attention: GqaAttention) -> float:
-        """Q and output, then K and V."""
-        heads = 2 * self.q_heads(attention) + 2 * self.kv_heads(attention)
-        return heads * attention.head_dim * self.problem.model.hidden
+    def state(self, state: Fixed) -> float:
+        return ceil(state.heads, self.plan.tp) * state.numbers * self.number(state.tensor)
 
-    def norm_numbers(self, group: LayerGroup) -> int:
-        per_head = 2 * group.attention.head_dim if group.attention.qk_norm else 0
-        return 2 * self.problem.model.hidden + per_head
-
-    def expert_numbers(self, ffn: MoeFfn) -> int:
-        """One expert on one card: three matrices, split over expert TP."""
-        return 3 * self.problem.model.hidden * ceil(ffn.intermediate, self.plan.expert_tp)
+    def split(self, kept: Kept) -> int:
+        """Ranks among which the entries of one sequence are split."""
+        return 1 if kept.window is not None else self.plan.kv_split * self.plan.cp
 
     def slots(self, ffn: MoeFfn) -> int:
         return ceil(ffn.experts + self.plan.redundant_experts, self.plan.ep)
 
-    def dense_numbers(self, intermediate: int) -> int:
-        return 3 * self.problem.model.hidden * ceil(intermediate, self.plan.tp)
+    def one_expert(self, ffn: MoeFfn) -> tuple[float, float]:
+        """Numbers and bytes of one expert on one card."""
+        matrices, biases = expert(ffn, self.problem.model.hidden)
+        numbers = sum(math.prod(self.share(m)) for m in matrices)
+        size = sum(self.matrix_bytes(m) for m in matrices)
+        return numbers, size + biases / self.plan.expert_tp * self.number("norms")
 
-    def vocabulary_numbers(self) -> int:
-        return ceil(self.problem.model.vocab, self.plan.tp) * self.problem.model.hidden
+    def vocabulary(self) -> int:
+        return ceil(self.problem.model.vocab, self.plan.tp)
 
-    def kv_bytes(self, group: LayerGroup) -> float:
-        """Bytes of one token in one layer."""
-        return 2 * self.kv_heads(group.attention) * group.attention.head_dim * self.two
+    def halves(self, group: LayerGroup, *, prefill: bool) -> list[Half]:
+        hidden = self.problem.model.hidden
+        return [attention(group.attention, hidden, prefill=prefill), network(group.ffn, hidden)]
 
     # Memory (6-1)
 
+    def learned(self, half: Half, *, idle: bool) -> float:
+        """Norm before the half, and what multiplies elementwise in it and in its mixer."""
+        if not half.there:
+            return 0.0
+        both = half.learned + mixer(self.problem.model).learned
+        size = (self.problem.model.hidden + both.norms) * self.number("norms") + 4 * both.fp32
+        return size + (4 * both.idle_fp32 + 8 * both.idle_int64 if idle else 0)
+
     def layer_bytes(self, group: LayerGroup) -> float:
-        model, ffn = self.problem.model, group.ffn
-        numbers = self.attention_numbers(group.attention) + self.norm_numbers(group)
-        if isinstance(ffn, MoeFfn):
-            numbers += self.slots(ffn) * self.expert_numbers(ffn) + model.hidden * ffn.experts
-        else:
-            numbers += self.dense_numbers(ffn.intermediate)
-        return numbers * self.two
+        size = 0.0
+        for half in self.halves(group, prefill=False):
+            mixing = mixer(self.problem.model).matrices if half.there else []
+            size += sum(self.held(m) for m in (*half.matrices, *mixing))
+            size += self.learned(half, idle=True)
+        if isinstance(group.ffn, MoeFfn):
+            size += self.slots(group.ffn) * self.one_expert(group.ffn)[1]
+        if group.engram:
+            table = group.engram
+            fmt = self.problem.model.formats.engram
+            size += table.rows * table.row_bytes / self.plan.tp
+            size += self.stored(fmt, table.inputs, table.outputs)
+            size += table.weights * self.number("norms")
+        return size
+
+    def session_bytes(self, group: LayerGroup, tokens: int) -> float:
+        """What one session keeps in one layer."""
+        half = attention(group.attention, self.problem.model.hidden)
+        size = sum(self.entry(k) * k.left(tokens) / self.split(k) for k in half.kept if k.owned)
+        counted = self.problem.assumptions.compressor_state == "counted"
+        return size + sum(self.state(s) for s in half.states if s.passed or counted)
 
     @cached_property
-    def stages(self) -> list[list[tuple[LayerGroup, int]]]:
-        """How many layers of which group every stage holds, in order.
-
-        The first stages take the layers left over.
-        """
-        layers = [
-            i for i, group in enumerate(self.problem.model.layers) for _ in range(group.count)
-        ]
+    def stages(self) -> list[list[LayerGroup]]:
+        """The layers that every stage holds, in order; the first stages take those left over."""
+        layers = [group for group in groups(self.problem.model) for _ in range(group.count)]
         found, start = [], 0
         for stage in range(self.plan.pp):
             size = len(layers) // self.plan.pp + (stage < len(layers) % self.plan.pp)
-            here = layers[start : start + size]
-            found.append([(self.problem.model.layers[i], here.count(i)) for i in sorted({*here})])
+            found.append(layers[start : start + size])
             start += size
         return found
 
     def memory(self, held: list[float]) -> float:
         """Bytes on the fullest card with ``held`` sessions of each class on every rank."""
+        assert self.problem.assumptions.capacity == "per_card"
         model, classes = self.problem.model, self.problem.workload.classes
-        assert not model.tied_embeddings
-        tokens = sum(
-            n * (c.context + c.prompt + c.generate) for n, c in zip(held, classes, strict=True)
-        )
+        formats, rows = model.formats, self.vocabulary()
         most = 0.0
         for number, layers in enumerate(self.stages):
-            size = sum(n * (self.layer_bytes(g) + self.kv_bytes(g) * tokens) for g, n in layers)
+            size = 0.0
+            for group in layers:
+                size += self.layer_bytes(group)
+                for n, c in zip(held, classes, strict=True):
+                    peak = c.context + c.prompt + c.generate
+                    size += n * self.session_bytes(group, peak)
             if number == 0:
-                size += self.vocabulary_numbers() * self.two
+                size += self.stored(formats.embedding, rows, model.hidden)
+                for module in model.modules:
+                    size += module.bytes / (self.plan.tp if module.spread else 1)
             if number == self.plan.pp - 1:
-                size += (self.vocabulary_numbers() + model.hidden) * self.two
+                if not (model.tied_embeddings and self.plan.pp == 1):
+                    size += self.stored(formats.head, model.hidden, rows)
+                last = mixer(model, last=True)
+                size += sum(self.held(m) for m in last.matrices)
+                size += (model.hidden + last.learned.norms) * self.number("norms")
+                size += 4 * last.learned.fp32
             most = max(most, size)
         return most + self.activations(sum(held)) + self.problem.assumptions.workspace
 
@@ -159,19 +269,24 @@ class Reference:
         if self.problem.assumptions.activations == "in_workspace":
             return 0.0
         model, plan = self.problem.model, self.plan
-        rows = max(sessions, *(float(c.prompt) for c in self.problem.workload.classes))
+        longest = max(c.prompt for c in self.problem.workload.classes)
+        rows = max(sessions, longest / plan.cp)
         largest = 0.0
-        for group in model.layers:
-            heads = self.q_heads(group.attention) + 2 * self.kv_heads(group.attention)
-            largest = max(largest, rows * (model.hidden + heads * group.attention.head_dim))
+        for group in groups(model):
+            mixing, feeding = self.halves(group, prefill=True)
+            projected = [sum(self.share(m)[1] for m in half.matrices if m.side == "columns")
+                         for half in (mixing, feeding)]  # fmt: skip
+            largest = max(largest, rows * (model.hidden + projected[0]))
             if isinstance(group.ffn, MoeFfn):
-                per_row = 2 * ceil(group.ffn.intermediate, plan.expert_tp) + model.hidden
+                middle = (2 if group.ffn.gated else 1) * ceil(
+                    group.ffn.intermediate, plan.expert_tp
+                )
                 routed = rows * group.ffn.top_k * plan.attention_dp / plan.ep
-                largest = max(largest, routed * per_row)
+                largest = max(largest, routed * (middle + (group.ffn.latent or model.hidden)))
             else:
-                largest = max(largest, rows * 2 * ceil(group.ffn.intermediate, plan.tp))
-        logits = sessions * ceil(model.vocab, plan.tp) * 4
-        return (rows * model.hidden + largest) * self.two + logits
+                largest = max(largest, rows * projected[1])
+        logits = sessions * self.vocabulary() * 4
+        return (rows * model.hidden + largest) * self.number("activations") + logits
 
     # Collectives (6-9), (6-10)
 
@@ -221,178 +336,51 @@ class Reference:
         if operation in ("all_gather", "reduce_scatter"):
             return (ranks - 1) * (alpha + size / (ranks * beta))
         assert operation == "all_to_all"
-        return alpha + size / beta
+        rounds = {"pairwise": ranks - 1}.get(self.plan.alltoall, 1)
+        return rounds * alpha + size / beta
 
-    # One decode step (6-2), (6-4), (6-8)
+    # Operators (6-2)
 
-    def operator(self, flops: float, size: float) -> float:
-        """The longer of computing and reading (6-2)."""
-        peak = self.problem.hardware.card.peak["bf16"]
-        return max(flops / peak, size / self.problem.hardware.memory.hbm.bandwidth)
+    def operator(self, tensor: str, flops: float, size: float) -> Parts:
+        """Computing and reading overlap inside one operator (6-2)."""
+        computes = flops / self.peak(tensor)
+        reads = size / self.problem.hardware.memory.hbm.bandwidth
+        return Parts(reads, computes, max(reads, computes))
 
-    def even(self) -> int:
-        """Ranks that share the reads of what they all hold, by the idealisation of 6.2.2."""
-        return self.plan.tp if self.problem.assumptions.read_shards == "even" else 1
+    def peak(self, tensor: str) -> float:
+        """Rate of the format in which a class is multiplied; the machine must state it."""
+        formats = self.problem.model.formats
+        assert self.problem.assumptions.matmul_dtype == "own"
+        dtype = formats.activations.dtype
+        if tensor in ("kv", "index", "window"):
+            dtype = (getattr(formats, tensor) or formats.kv).compute or dtype
+        elif tensor != "state":
+            dtype = getattr(formats, tensor).compute or getattr(formats, tensor).dtype
+        return self.problem.hardware.card.peak[dtype]
 
-    def attention(self, group: LayerGroup, rows: int, context: float) -> Parts:
-        model, attention, plan = self.problem.model, group.attention, self.plan
-        numbers = self.attention_numbers(attention)
-        if self.problem.assumptions.read_shards == "even":
-            heads = 2 * attention.q_heads + 2 * attention.kv_heads
-            numbers = heads * attention.head_dim * model.hidden / plan.tp
-        local = self.operator(2 * rows * numbers, numbers * self.two)
-        seen = rows * (context + 1)
-        flops = 4 * attention.head_dim * self.q_heads(attention) * seen
-        local += self.operator(flops, seen * self.kv_bytes(group))
-        return Parts(local, self.collective("allreduce", plan.tp, 1, self.sum_bytes(rows)))
-
-    def sum_bytes(self, rows: float) -> float:
-        assert self.problem.assumptions.reduce_dtype is None
-        return rows * self.problem.model.hidden * self.two
-
-    def dense(self, intermediate: int, rows: int) -> Parts:
-        numbers = self.dense_numbers(intermediate)
-        local = self.operator(2 * rows * numbers, numbers * self.two)
-        return Parts(local, self.collective("allreduce", self.plan.tp, 1, self.sum_bytes(rows)))
-
-    def mixture(self, ffn: MoeFfn, rows: int, tokens: int) -> Parts:
-        """``rows`` tokens on the busiest rank, ``tokens`` in the whole instance."""
-        plan, model = self.plan, self.problem.model
-        assert self.problem.assumptions.routing == "uniform_without_replacement"
-        active = ffn.experts * (1 - (1 - ffn.top_k / ffn.experts) ** tokens)
-        copies = 1 + plan.redundant_experts / ffn.experts
-        read = min(active / plan.ep * copies, self.slots(ffn))
-        one = self.expert_numbers(ffn)
-        tasks = tokens * ffn.top_k / plan.ep
-        local = self.operator(2 * tasks * one, read * one * self.two)
-        router = model.hidden * ffn.experts
-        local += self.operator(2 * rows * router, router * self.two / self.even())
-        return Parts(local, self.exchange(ffn, rows))
-
-    def exchange(self, ffn: MoeFfn, rows: int) -> float:
-        """Reductions where attention is whole (6.3.1), dispatch and combine where it is dealt."""
-        plan, model = self.plan, self.problem.model
-        if plan.attention_dp == 1:
-            inner = self.collective("allreduce", plan.expert_tp, 1, self.sum_bytes(rows))
-            outer = self.collective("allreduce", plan.ep, plan.expert_tp, self.sum_bytes(rows))
-            return inner + outer
-        # Each lane of a shard holds its tokens; the lanes of an expert split what they send.
-        inner_ranks = min(plan.expert_tp, plan.tp)
-        share = rows * inner_ranks / plan.tp
-        seconds = self.collective("allreduce", inner_ranks, 1, self.sum_bytes(share))
-        remote = rows * plan.expert_tp / plan.tp * ffn.top_k * (plan.ep - 1) / plan.ep
-        sent = remote * model.hidden * self.two
-        seconds += 2 * self.collective("all_to_all", plan.ep, plan.expert_tp, sent)
-        # Shards that are one expert group together see each other's tokens, and split the sums.
-        shards = max(plan.expert_tp // plan.tp, 1)
-        all_rows = self.sum_bytes(shards * rows)
-        seconds += self.collective("all_gather", shards, plan.tp, all_rows)
-        seconds += self.collective("reduce_scatter", shards, plan.tp, all_rows)
-        lanes = plan.tp // inner_ranks
-        return seconds + self.collective("all_gather", lanes, inner_ranks, self.sum_bytes(rows))
-
-    def layer(self, group: LayerGroup, rows: int, tokens: int, context: float) -> Parts:
-        parts = self.attention(group, rows, context)
-        if isinstance(group.ffn, MoeFfn):
-            parts += self.mixture(group.ffn, rows, tokens)
-        else:
-            parts += self.dense(group.ffn.intermediate, rows)
-        if self.problem.assumptions.count_norms:
-            parts += Parts(self.operator(0, self.norm_numbers(group) * self.two))
-        return parts
-
-    def edges(self, rows: int) -> tuple[Parts, Parts]:
-        """Embedding rows on the first stage; output head and final norm on the last."""
-        hidden = self.problem.model.hidden
-        numbers = self.vocabulary_numbers()
-        last = Parts(self.operator(2 * rows * numbers, numbers * self.two))
-        if not self.problem.assumptions.count_norms:
-            return Parts(), last
-        first = Parts(self.operator(0, rows * hidden * self.two))
-        return first, last + Parts(self.operator(0, hidden * self.two))
-
-    def step(self, batch: int, context: float) -> float:
-        """Seconds of one token for each of ``batch`` sessions of an instance."""
-        assert self.problem.assumptions.overlap == "per_operator"
-        plan = self.plan
-        parts = min(plan.microbatches, batch) if plan.pp > 1 else 1
-        tokens = ceil(batch, parts)
-        rows = ceil(tokens, plan.attention_dp)
-        first, last = self.edges(rows)
-        stages = []
-        for layers in self.stages:
-            stage = Parts()
-            for group, count in layers:
-                stage += self.layer(group, rows, tokens, context) * count
-            stages.append(stage)
-        stages[0] += first
-        stages[-1] += last
-        times = [stage.seconds for stage in stages]
-        sends = self.sends(self.sum_bytes(rows))
-        # A token passes all stages; the slowest stage serves all micro-batches.
-        return max(sum(times) + sum(sends), parts * (max(times) + max(sends, default=0.0)))
-
-    def sends(self, size: float) -> list[float]:
-        """Seconds of every hand-over between stages, each card to its counterpart."""
-        found = []
-        for stage in range(self.plan.pp - 1):
-            cards = range(stage * self.plan.stage, (stage + 1) * self.plan.stage)
-            level = next(
-                level
-                for level in self.problem.hardware.levels
-                if all(c // level.size == (c + self.plan.stage) // level.size for c in cards)
-            )
-            found.append(level.latency + size / level.bandwidth)
+    def products(self, matrices: Iterable[Mat], rows: float) -> Parts:
+        """Products of ``rows`` vectors; the matrices of one class are one operator."""
+        by_class: dict[str, list[Mat]] = {}
+        for matrix in matrices:
+            by_class.setdefault(matrix.tensor, []).append(matrix)
+        found = Parts()
+        for tensor, some in by_class.items():
+            read = [self.read(m) for m in some]
+            flops = sum(2 * rows * numbers for numbers, _ in read)
+            found += self.operator(tensor, flops, sum(size for _, size in read))
         return found
 
-    # What becomes of the sessions, and (6-13)
+    def elementwise(self, size: float) -> Parts:
+        """Reads that multiply nothing."""
+        if not self.problem.assumptions.count_norms:
+            return Parts()
+        ranks = {"exact": 1, "even": self.plan.tp, "pooled": self.plan.stage}
+        return self.operator("head", 0, size / ranks[self.problem.assumptions.read_shards])
 
-    def price(self, seconds: float, on_time: float) -> float:
-        """Cost per on-time session of occupying the deployment for ``seconds``."""
-        cards = self.plan.cards * self.plan.replicas
-        if self.problem.assumptions.billing == "allocated":
-            cards = self.problem.card_limit
-        cost = cards * seconds
-        if self.problem.objective.currency == "money":
-            cost *= self.problem.hardware.card.price or math.nan
-        return cost / on_time if on_time else math.inf
+    def tokens(self, load: Load) -> float:
+        """Vectors that a card multiplies; a prefill splits the sequence over CP."""
+        return load.rows * load.new / (self.plan.cp if load.prefill else 1)
 
-    def burst(self) -> float | None:
-        """Cost of a burst served one session at a time (6.7.1); ``None`` if not feasible."""
-        load = self.problem.workload
-        assert load.serving == "one_at_a_time" and not load.failures
-        (shape,) = load.classes
-        assert not shape.prompt
-        count = shape.sessions or 0
-        waiting = ceil(count, self.plan.replicas)
-        if self.memory([float(waiting)]) > self.problem.hardware.memory.hbm.capacity:
-            return None
-        service = sum(self.step(1, shape.context + i) for i in range(shape.generate))
-        ends = [service * (i // self.plan.replicas + 1) for i in range(count)]
-        on_time = sum(end <= (shape.deadline or math.inf) for end in ends)
-        if on_time < load.on_time_share * count:
-            return None
-        return self.price(max(ends), on_time)
-
-    def steady(self) -> float | None:
-        """Least cost of any batch within memory and limits; ``None`` if there is none."""
-        load = self.problem.workload
-        (shape,) = load.classes
-        assert not shape.prompt and shape.deadline is None and shape.ttft is None
-        half = 0.5 if self.problem.assumptions.steady_context == "mean" else 0.0
-        context = shape.context + half * shape.generate
-        best, batch = None, 1
-        while self.memory([float(ceil(batch, self.plan.attention_dp))]) <= (
-            self.problem.hardware.memory.hbm.capacity
-        ):
-            tpot = self.step(batch, context)
-            if tpot > (shape.tpot or math.inf):
-                break
-            session = shape.generate * tpot / (batch * self.plan.replicas)
-            cost = self.price(session, 1.0)
-            best = cost if best is None else min(best, cost)
-            batch += 1
-        return best
-
-    def cost(self) -> float | None:
-        return self.burst() if self.problem.workload.kind == "burst" else self.steady()
+    def sum_bytes(self, rows: float, width: int) -> float:
+        dtype = self.problem.assumptions.reduce_dtype
+        return rows * width * (BITS[dtype] / 8 if dtype else self.number("activations"))

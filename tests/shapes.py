@@ -9,12 +9,14 @@ from typing import NamedTuple
 from specs.attention import (
     Attention,
     CsaAttention,
+    GqaAttention,
     HcaAttention,
-    HeadedAttention,
+    Indexer,
     LinearAttention,
     MlaAttention,
     SwaAttention,
 )
+from specs.attention.headed import HeadedAttention
 from specs.ffn import DenseFfn, Ffn, MoeFfn
 from specs.model import LayerGroup, ModelSpec, Pattern
 
@@ -23,7 +25,8 @@ class Mat(NamedTuple):
     """A matrix from ``rows`` inputs to ``columns`` outputs.
 
     ``dealt``: ``heads`` and ``width`` go round the TP ranks, ``kv`` round the ranks with different
-    KV heads, nothing is whole on all; ``side`` is what is cut, into ``units`` at most.
+    KV heads, nothing is whole on all; ``side`` is what is cut, into ``units`` at most. ``again``:
+    a prefill multiplies its prefix by it once more; ``every`` so many tokens are multiplied once.
     """
 
     tensor: str
@@ -33,6 +36,7 @@ class Mat(NamedTuple):
     units: int = 1
     side: str = "columns"
     again: bool = False
+    every: int = 1
 
     @property
     def numbers(self) -> int:
@@ -132,67 +136,92 @@ def _queries(hidden: int, rank: int | None, width: int, heads: int) -> list[Mat]
 
 
 def _headed(a: HeadedAttention, hidden: int) -> Half:
-    width, kv = a.q_heads * a.head_dim, a.kv_heads * a.head_dim
-    matrices = _queries(hidden, a.q_lora, width, a.q_heads)
+    key, value = a.head_dim, a.v_dim or a.head_dim
+    matrices = _queries(hidden, a.q_lora, a.q_heads * key, a.q_heads)
     if a.output_gate:
-        matrices += [Mat("attention", hidden, width, "heads", a.q_heads)]
-    vectors = 1 if a.single_kv else 2
+        matrices += [Mat("attention", hidden, a.q_heads * value, "heads", a.q_heads)]
+    widths = [key] if a.single_kv else [key, value]
     if not a.shared_kv:
-        matrices += vectors * [Mat("attention", hidden, kv, "kv", a.kv_heads)]
+        for one in widths:
+            matrices += [Mat("attention", hidden, a.kv_heads * one, "kv", a.kv_heads)]
     if a.o_lora is None:
-        matrices += [Mat("attention", width, hidden, "heads", a.q_heads, "rows")]
+        matrices += [Mat("attention", a.q_heads * value, hidden, "heads", a.q_heads, "rows")]
     else:
         # Every group of heads has its own step to o_lora numbers: a matrix of blocks.
-        low = a.o_groups * a.o_lora
-        matrices += [Mat("attention", width // a.o_groups, low, "heads", a.o_groups)]
+        low, group = a.o_groups * a.o_lora, a.q_heads // a.o_groups
+        matrices += [Mat("attention", group * value, low, "heads", a.o_groups)]
         matrices += [Mat("attention", low, hidden, "heads", a.o_groups, "rows")]
     norms = a.q_lora or 0
     if a.qk_norm:
-        norms += a.head_dim if a.shared_kv else 2 * a.head_dim
+        norms += key if a.shared_kv else 2 * key
     if a.single_kv and not a.shared_kv:
-        norms += a.head_dim
+        norms += key
     if a.qkv_bias:
-        norms += width + (0 if a.shared_kv else vectors * kv)
+        norms += a.q_heads * key + (0 if a.shared_kv else a.kv_heads * sum(widths))
     if a.o_bias:
         norms += hidden
     learned = Learned(norms, fp32=a.q_heads if a.sinks else 0)
-
-    def entries(tensor: str, **how: object) -> Kept:
-        sizes = (a.head_dim, a.rope_dim, vectors, a.kv_heads, a.q_heads, 4 * a.head_dim)
-        return Kept(tensor, *sizes, **how)  # type: ignore[arg-type]
-
+    plain = Half(matrices, learned, [], [], a.q_heads, key, value)
     windowed = isinstance(a, SwaAttention | CsaAttention | HcaAttention)
-    window = a.window if windowed else None  # type: ignore[attr-defined]
-    kept = [entries("window" if windowed else "kv", window=window, owned=not a.shared_kv)]
-    states: list[Fixed] = []
+    choosing = a.indexer if isinstance(a, GqaAttention) else None
+    # A key and a value of different widths lie side by side.
+    vectors, width = (len(widths), key) if key == value else (1, key + value)
+    every_token = Kept(
+        "window" if windowed else "kv",
+        width,
+        a.rope_dim,
+        vectors,
+        a.kv_heads,
+        a.q_heads,
+        2 * (key + value),
+        window=a.window if windowed else None,  # type: ignore[attr-defined]
+        top=choosing.top_k if choosing else None,
+        owned=not a.shared_kv,
+    )
+    plain.kept.append(every_token)
+    if choosing:
+        for one in (choosing.heads * choosing.dim, choosing.dim):
+            matrices.append(Mat("attention", hidden, one))
+        plain.kept.append(_scored(choosing, 1, owned=True))
+        return plain._replace(learned=learned + Learned(2 * choosing.dim))
     if isinstance(a, CsaAttention | HcaAttention):
-        top = a.top_k if isinstance(a, CsaAttention) else None
-        kept += [entries("kv", every=a.ratio, top=top, owned=a.owner)]
-        if a.owner:
-            matrices += _compressor(a, hidden, a.head_dim)
-            learned += _scores(a, a.head_dim)
-            states += _open_entry(a, a.head_dim)
-    if isinstance(a, CsaAttention) and a.indexer:
-        i = a.indexer
-        assert a.q_lora
-        matrices += [
-            Mat("attention", a.q_lora, i.heads * i.dim),
-            Mat("compressor", hidden, i.heads),
-        ]
-        mine = a.index_keys != "shared"
-        kept += [
-            Kept("index", i.dim, 0, 1, 1, i.heads, 2 * i.dim, a.ratio, None, i.scans, mine, False)
-        ]
-        if a.index_keys == "compressed":
-            matrices += _compressor(a, hidden, i.dim)
-            learned += _scores(a, i.dim)
-            states += _open_entry(a, i.dim)
-        if a.index_keys == "projected":
-            matrices += [Mat("compressor", a.head_dim, i.dim)]
-    return Half(matrices, learned, kept, states, a.q_heads, a.head_dim, a.head_dim)
+        return _compressed(a, hidden, plain)
+    return plain
+
+
+def _scored(i: Indexer, every: int, *, owned: bool) -> Kept:
+    """Keys that an indexer scores, with all its heads on every rank."""
+    sizes = (i.dim, 0, 1, 1, i.heads, 2 * i.dim)
+    return Kept("index", *sizes, every, top=i.scans, owned=owned, dealt=False)
 
 
 Compressed = CsaAttention | HcaAttention
+
+
+def _compressed(a: Compressed, hidden: int, plain: Half) -> Half:
+    """Add entries of several tokens, what makes them, and the indexer that chooses of them."""
+    learned = plain.learned
+    made = [a.head_dim] if a.owner else []
+    chosen = a.top_k if isinstance(a, CsaAttention) else None
+    vectors = 1 if a.single_kv else 2
+    sizes = (a.head_dim, a.rope_dim, vectors, a.kv_heads, a.q_heads, 4 * a.head_dim)
+    plain.kept.append(Kept("kv", *sizes, a.ratio, top=chosen, owned=a.owner))
+    if isinstance(a, CsaAttention) and a.indexer:
+        i = a.indexer
+        assert a.q_lora
+        plain.matrices.append(Mat("attention", a.q_lora, i.heads * i.dim))
+        plain.matrices.append(Mat("compressor", hidden, i.heads))
+        plain.kept.append(_scored(i, a.ratio, owned=a.index_keys != "shared"))
+        if a.index_keys == "compressed":
+            made.append(i.dim)
+        if a.index_keys == "projected":
+            plain.matrices.append(Mat("compressor", a.head_dim, i.dim, every=a.ratio))
+            learned += Learned(i.dim)
+    for width in made:
+        plain.matrices.extend(_compressor(a, hidden, width))
+        learned += _scores(a, width)
+        plain.states.extend(_open_entry(a, width))
+    return plain._replace(learned=learned)
 
 
 def _compressor(a: Compressed, hidden: int, width: int) -> list[Mat]:
@@ -203,7 +232,7 @@ def _compressor(a: Compressed, hidden: int, width: int) -> list[Mat]:
 
 def _scores(a: Compressed, width: int) -> Learned:
     each = width * (2 if a.overlap else 1)
-    return Learned(norms=width, idle_fp32=0 if a.ratio == 1 else a.ratio * each)
+    return Learned(norms=width, idle_fp32=a.ratio * each if a.positions else 0)
 
 
 def _open_entry(a: Compressed, width: int) -> list[Fixed]:
@@ -218,7 +247,8 @@ def _latent(a: MlaAttention, hidden: int, *, prefill: bool) -> Half:
     h, key, latent = a.q_heads, a.nope_dim + a.rope_dim, a.kv_lora + a.rope_dim
     expanded = a.cache == "expanded"
     # Attention over latents themselves: in decode, and wherever an indexer picks them.
-    over_latents = not expanded and (not prefill or a.indexer is not None)
+    chosen = a.indexer is not None or a.top_k is not None
+    over_latents = not expanded and (chosen or not prefill)
     matrices = _queries(hidden, a.q_lora, h * key, h)
     matrices += [Mat("attention", hidden, latent)]
     again = not expanded and not over_latents
@@ -234,7 +264,7 @@ def _latent(a: MlaAttention, hidden: int, *, prefill: bool) -> Half:
         kept = [Kept("kv", key + a.v_dim, a.rope_dim, 1, h, h, 2 * (key + a.v_dim))]
         return Half(matrices, Learned(norms), kept, [], h, key, a.v_dim)
     operations = 2 * (latent + a.kv_lora) if over_latents else 2 * (key + a.v_dim)
-    top = a.indexer.top_k if a.indexer else None
+    top = a.indexer.top_k if a.indexer else a.top_k
     kept = [Kept("kv", latent, a.rope_dim, 1, 1, h, operations, top=top)]
     if a.indexer:
         i = a.indexer
@@ -245,7 +275,7 @@ def _latent(a: MlaAttention, hidden: int, *, prefill: bool) -> Half:
             Mat("compressor", hidden, i.heads),
         ]
         norms += 2 * i.dim
-        kept += [Kept("index", i.dim, 0, 1, 1, i.heads, 2 * i.dim, top=i.scans, dealt=False)]
+        kept += [_scored(i, 1, owned=True)]
     widths = (latent, a.kv_lora) if over_latents else (key, a.v_dim)
     return Half(matrices, Learned(norms), kept, [], h, *widths)
 
@@ -267,7 +297,12 @@ def _linear(a: LinearAttention, hidden: int) -> Half:
     channels = 2 * keys + values
     norms = (values if a.wide_norm else a.v_dim) + channels * a.convolution
     norms += channels if a.convolution_bias else 0
-    fp32 = h * a.head_vectors + (h * a.k_dim if a.decay_rank else 0)
+    of_heads = h * a.head_vectors + (h * a.k_dim if a.decay_rank else 0)
+    learned = {
+        "none": Learned(norms + of_heads),
+        "heads": Learned(norms, of_heads),
+        "all": Learned(0, norms + of_heads),
+    }[a.fp32_vectors]
     cells = a.k_dim * a.v_dim
     # Outer product and its addition, and the query's read: two each; what a key finds: two more.
     states = [Fixed("state", cells, h, (6 if a.update == "delta" else 4) * cells)]
@@ -275,7 +310,7 @@ def _linear(a: LinearAttention, hidden: int) -> Half:
         for heads, width in ((a.k_heads, 2 * a.k_dim), (h, a.v_dim)):
             taps = a.convolution * width
             states += [Fixed("convolution", taps, heads, 2 * taps)]
-    return Half(matrices, Learned(norms, fp32), [], states, h)
+    return Half(matrices, learned, [], states, h)
 
 
 def _network(tensor: str, hidden: int, width: int, *, gated: bool) -> list[Mat]:
@@ -301,7 +336,8 @@ def network(f: Ffn, hidden: int) -> Half:
     if f.latent and f.latent_norm:
         norms += f.latent
     fp32 = f.experts if f.correction else 0
-    return Half(matrices, Learned(norms, fp32, idle_int64=f.hash_tokens * f.top_k))
+    idle = f.experts if f.image_correction else 0
+    return Half(matrices, Learned(norms, fp32, idle, f.hash_tokens * f.top_k))
 
 
 def expert(f: MoeFfn, hidden: int) -> tuple[list[Mat], int]:
@@ -315,8 +351,9 @@ def expert(f: MoeFfn, hidden: int) -> tuple[list[Mat], int]:
 def mixer(model: ModelSpec, *, last: bool = False) -> Half:
     """What mixes the residual streams before one half of a layer, or joins them at the end."""
     n = model.hyper_connections
-    if not n:
-        return Half([])
+    if not n or (last and not model.joined_streams):
+        # Attention residuals: a norm and a score for each number, wherever nothing else mixes.
+        return Half([], Learned(2 * model.hidden if model.attention_residuals else 0))
     # To the half n weights and back n, and n × n among the streams; a scale for each of the three.
     outputs, scales = (n, 1) if last else (n + n + n * n, 3)
     return Half([Mat("hyper", n * model.hidden, outputs)], Learned(fp32=outputs + scales))

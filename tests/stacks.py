@@ -38,9 +38,7 @@ def formats(draw: Draw) -> Raw:
     dtype = one_of("bf16", "fp8", "fp4")
     matrices = st.one_of(
         st.builds(lambda d: {"dtype": d}, dtype),
-        st.builds(
-            lambda d, r, c: {"dtype": d, "block": [r, c]}, dtype, one_of(4, 8), one_of(4, 8)
-        ),
+        st.builds(lambda d, r, c: {"dtype": d, "block": [r, c]}, dtype, one_of(4, 8), one_of(4, 8)),
         st.builds(lambda d, g: {"dtype": d, "group": g}, dtype, one_of(8, 16, 32)),
     )
     if draw(switches):
@@ -176,7 +174,7 @@ def attentions(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Raw]:
         "linear": linear(),
         "none": st.just({"kind": "none"}),
     }
-    return st.one_of(*(known.get(kind) or windowed(kind) for kind in kinds))
+    return st.one_of(*(known[k] if k in known else windowed(k) for k in kinds))
 
 
 # Networks

@@ -19,9 +19,7 @@ from costmodels.plans import PlanTable
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from specs.space import AXES
-from tests.stacks import KINDS, model_of, models
-
-__all__ = ["model_of", "models"]
+from tests.stacks import KINDS, models
 
 Raw = dict[str, Any]
 Draw = Callable[..., Any]
@@ -323,4 +321,3 @@ def problem_of(
 def rows_of(plans: PlanTable, axes: Sequence[str] = tuple(AXES)) -> set[tuple[int, ...]]:
     """Plans as a set of tuples of numbers."""
     return set(zip(*(plans.column(axis).tolist() for axis in axes), strict=True))
-

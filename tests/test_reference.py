@@ -1,19 +1,32 @@
-"""Every example gives what an independent reading of the equations gives, plan by plan."""
+"""What an independent reading of the equations gives, plan by plan.
+
+Every example whole, and memory, steps and prefills of random plans of random stacks of all kinds.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from costmodels.plans import NEUTRAL, PlanTable
 from searches.executors import executor
 from searches.exhaustive import search
 from specs import load_problem
 from specs.problem import Problem
-from tests.reference import Plan, Reference
+from specs.space import AXES
+from tests.costmodels.support import MODEL, decode, prefill
+from tests.reference import Plan
+from tests.reference_passes import Passes
+from tests.reference_sessions import Sessions
+from tests.strategies import changed, planned
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.yaml"))
-NEUTRAL = ("kv_split", "cp", "attention_replicas")
 NAMES = tuple(Plan.__dataclass_fields__)
+
+Drawn = tuple[Problem, PlanTable]
 
 
 def bandwidth(problem: Problem) -> list[str]:
@@ -32,6 +45,14 @@ def as_written(problem: Problem) -> list[str]:
     return []
 
 
+def plan_of(plans: PlanTable, row: int) -> Plan:
+    """One plan for the reference, which knows no other axes."""
+    known = plans.row(row)
+    for axis in set(AXES) - {*NAMES, "batch"}:
+        assert plans.column(axis)[row] == NEUTRAL[axis], axis
+    return Plan(**{name: known[name] for name in NAMES})
+
+
 @pytest.mark.parametrize("change", [as_written, bandwidth, slow_cards])
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_cost_of_every_plan_of_an_example(
@@ -44,11 +65,67 @@ def test_cost_of_every_plan_of_an_example(
     costs: dict[int, float] = {}
     for row in range(len(found.evaluated.plans)):
         plan = found.evaluated.plans.row(row)
-        assert all(plan[axis] == 1 for axis in NEUTRAL) and not plan["sp"]
-        expected = Reference(problem, Plan(**{name: plan[name] for name in NAMES})).cost()
+        expected = Sessions(problem, plan_of(found.evaluated.plans, row)).cost()
         assert (expected is not None) == (row in feasible), plan
         if expected is not None:
             assert found.evaluated.outcomes.cost[row] == pytest.approx(expected, rel=1e-9), plan
             costs[row] = expected
     in_order = [costs[row] for row in found.ranked.tolist()]
     assert in_order == pytest.approx(sorted(costs.values()), rel=1e-9), "cheapest first"
+
+
+def known(drawn: Drawn) -> Drawn:
+    """The problem under the assumptions that the reference knows, and plans of its axes."""
+    problem, plans = drawn
+    problem = changed(
+        problem,
+        assumptions={
+            "capacity": "per_card",
+            "routing": "uniform_without_replacement",
+            "expert_split": "whole",
+            "a2a_dedup": "none",
+        },
+    )
+    others = set(AXES) - {*NAMES, "batch"}
+    return problem, plans.with_columns(
+        batch=np.zeros_like(plans.tp),
+        **{axis: np.full_like(plans.tp, NEUTRAL[axis]) for axis in others},
+    )
+
+
+close = 1e-9
+
+
+@settings(max_examples=300)
+@given(planned(), st.integers(1, 40), st.integers(0, 5000))
+def test_steps_of_random_stacks(drawn: Drawn, batch: int, context: int) -> None:
+    problem, plans = known(drawn)
+    found = decode(problem, plans, batch, context).seconds
+    for row in range(len(plans)):
+        expected = Passes(problem, plan_of(plans, row)).step(batch, context)
+        assert found[row] == pytest.approx(expected, rel=close), plans.row(row)
+
+
+@settings(max_examples=300)
+@given(planned(), st.integers(1, 20), st.integers(0, 40), st.integers(0, 3000))
+def test_prefills_of_random_stacks(
+    drawn: Drawn, sequences: int, twelfths: int, prefix: int
+) -> None:
+    problem, plans = known(drawn)
+    # Divided by every degree of CP, so that no rank has part of a token.
+    tokens = 12 * twelfths or 12
+    found = prefill(problem, plans, tokens, prefix, sequences).seconds
+    for row in range(len(plans)):
+        expected = Passes(problem, plan_of(plans, row)).prefill(sequences, tokens, prefix)
+        assert found[row] == pytest.approx(expected, rel=close), plans.row(row)
+
+
+@settings(max_examples=300)
+@given(planned(), st.lists(st.integers(0, 9), min_size=3, max_size=3))
+def test_memory_of_random_stacks(drawn: Drawn, counts: list[int]) -> None:
+    problem, plans = known(drawn)
+    held = np.array([counts[: len(problem.workload.classes)]] * len(plans), dtype=np.float64)
+    found = MODEL.memory(problem, plans, held).bytes
+    for row in range(len(plans)):
+        expected = Passes(problem, plan_of(plans, row)).memory(held[row].tolist())
+        assert found[row] == pytest.approx(expected, rel=close), plans.row(row)

@@ -185,7 +185,7 @@ WRONG: dict[str, Wrong] = {
     ),
     "plan with an unknown word": Wrong(
         ("explain", str(EXAMPLE), "--plan", "allreduce=rign"),
-        "no such algorithm",
+        "no such value",
         "plan.allreduce",
         "rign",
         "Did you mean 'ring'",

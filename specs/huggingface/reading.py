@@ -77,6 +77,8 @@ def _config_file(path: Path) -> Path:
             return path / CONFIG
         if not path.exists():
             raise _refused(path, "no such file or folder")
+        if not path.is_file():
+            raise _refused(path, "neither a file nor a folder")
     except (OSError, ValueError) as error:  # a loop of links, a null character
         if isinstance(error, SpecError):
             raise
@@ -139,10 +141,11 @@ def _headers(
     there = sorted(p.name for p in folder.glob(f"*{TENSORS}") if _is_file(p))
     if index is not None:
         weights = index.get("weight_map")
-        named = set(weights.values()) if isinstance(weights, dict) else set()
+        values = weights.values() if isinstance(weights, dict) else ()
+        named = {name if isinstance(name, str) else "" for name in values}
         if not named or not named <= set(there):
             return (), ()
-        there = sorted(str(name) for name in named)
+        there = sorted(named)
     if len(there) > MAX_FILES:
         raise _refused(folder, f"more than {MAX_FILES} safetensors files")
     tensors: list[Tensor] = []

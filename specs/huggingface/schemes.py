@@ -62,11 +62,7 @@ def kv_cache(fields: Fields) -> KvFormat | None:
     for name in ("kv_cache_quant_algo", "kv_cache_scheme"):
         value = fields.values.get(name)
         if isinstance(value, dict):
-            bits = Fields(value, f"{fields.path}.{name}", fields.asked, fields.faults).count(
-                "num_bits"
-            )
-            whole = value.get("type") == "int"
-            return KvFormat(dtype="int8" if whole else "fp8") if bits == 8 else None
+            return _kv_scheme(Fields(value, f"{fields.path}.{name}", fields.asked, fields.faults))
         if isinstance(value, str):
             known = KV_ALGORITHMS.get(value.upper())
             if known is None:
@@ -76,6 +72,16 @@ def kv_cache(fields: Fields) -> KvFormat | None:
                     nearest(value, KV_ALGORITHMS),
                 )
             return known
+    return None
+
+
+def _kv_scheme(scheme: Fields) -> KvFormat | None:
+    bits, whole = scheme.count("num_bits"), scheme.word("type") == "int"
+    if bits == 8:
+        return KV_ALGORITHMS["INT8" if whole else "FP8"]
+    if bits == 4 and not whole:
+        return KV_ALGORITHMS["NVFP4"]
+    scheme.fault("num_bits", "expected 8, or 4 for numbers with a point")
     return None
 
 

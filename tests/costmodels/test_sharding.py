@@ -12,9 +12,14 @@ from costmodels import sharding
 from costmodels.memory import estimate
 from costmodels.plans import PlanTable
 from specs import catalog
-from specs.model import Format, ModelSpec, MoeFfn
+from specs.ffn import MoeFfn
+from specs.formats import Format, Formats
+from specs.model import ModelSpec
 from specs.problem import Assumptions, Problem
-from tests.strategies import changed, model_of, models, planned, problems
+from specs.tensors import Stream
+from tests.shapes import attention, expert, groups, halves, mixer
+from tests.stacks import model_of, models, switches
+from tests.strategies import changed, planned, problems
 
 CATALOGUE = [model_of(catalog.entry("models", name)) for name in catalog.names("models")]
 WHOLE = PlanTable.from_columns({"tp": [1]})
@@ -33,20 +38,36 @@ degrees = st.fixed_dictionaries(
 )
 
 
+def dealt(model: ModelSpec, ways: str) -> set[int]:
+    """Units that matrices of the stack are dealt in: ``heads``, ``kv``, ``width`` or experts."""
+    found: set[int] = set()
+    for group in groups(model):
+        parts = [m for half in halves(model, group) for m in half.matrices]
+        if isinstance(group.ffn, MoeFfn):
+            parts += [m._replace(dealt="experts") for m in expert(group.ffn, model.hidden)[0]]
+        found |= {m.units for m in parts if m.dealt == ways}
+    return found
+
+
 def dividing(model: ModelSpec) -> list[dict[str, int]]:
     """Degrees that divide everything there is to divide in ``model``."""
-    heads = gcd(*(g.attention.q_heads for g in model.layers))
-    kv_heads = {g.attention.kv_heads for g in model.layers}
     experts = gcd(*(f.experts for f in model.moe)) if model.moe else 1
-    widths = [g.ffn.intermediate for g in model.layers if g.ffn.kind == "dense"]
+    widths = {*dealt(model, "heads"), *dealt(model, "width"), model.vocab}
     found = []
     for tp in (1, 2, 3, 4, 8, 13, 16, 64):
-        shares = [heads, model.vocab, *widths]
-        if any(n % tp for n in shares) or any(n % tp and tp % n for n in kv_heads):
+        if any(n % tp for n in widths) or any(n % tp and tp % n for n in dealt(model, "kv")):
             continue
-        expert_tp = gcd(tp, *(f.intermediate for f in model.moe)) if model.moe else 1
+        expert_tp = gcd(tp, *dealt(model, "experts")) if model.moe else 1
         found.append({"tp": tp, "ep": gcd(experts, 8), "expert_tp": expert_tp})
     return found
+
+
+def streams(model: ModelSpec) -> list[Stream]:
+    return [
+        stream
+        for kind in model.kinds
+        for stream in kind.attention.parts(model.hidden, "decode").streams
+    ]
 
 
 def plan(axes: dict[str, int]) -> PlanTable:
@@ -55,50 +76,71 @@ def plan(axes: dict[str, int]) -> PlanTable:
 
 def plain(model: ModelSpec) -> ModelSpec:
     """The model without scales, whose rounding is a law of its own."""
-    return model.model_copy(update={"formats": type(model.formats)()})
+    return model.model_copy(update={"formats": Formats()})
 
 
 def total(model: ModelSpec, axes: dict[str, int]) -> dict[str, float]:
-    """Bytes over the ranks that a tensor class is split over, by class; the whole stack."""
+    """Bytes over the ranks that hold a tensor class, by class; the whole stack."""
     one = plan(axes)
-    ranks = {"attention": axes["tp"], "ffn": axes["tp"], "norms": 1, "router": 1}
-    ranks["experts"] = axes.get("ep", 1) * axes.get("expert_tp", 1)
     found: dict[str, float] = {}
-    for group in model.layers:
-        for name, share in sharding.layer_weights(model, group, one, ASSUMED).items():
-            found[name] = found.get(name, 0.0) + group.count * float(share[0]) * ranks[name]
+    for kind, count in zip(model.kinds, model.kind_counts, strict=True):
+        for name, share in sharding.layer_weights(model, kind, one, ASSUMED).items():
+            ranks = axes["tp"]
+            if name == "experts":
+                ranks = axes.get("ep", 1) * axes.get("expert_tp", 1)
+            found[name] = found.get(name, 0.0) + count * float(share[0]) * ranks
     found["embedding"] = float(sharding.embedding_bytes(model, one)[0]) * axes["tp"]
     found["head"] = float(sharding.head_bytes(model, one)[0]) * axes["tp"]
     return found
 
 
-def copied_kv(model: ModelSpec, axes: dict[str, int]) -> float:
-    """Bytes of K and V projections that ranks hold beyond one copy."""
-    extra = 0.0
-    for group in model.layers:
-        shards = min(axes["tp"] // axes.get("kv_split", 1), group.attention.kv_heads)
-        one_copy = 2 * model.hidden * group.attention.kv_heads * group.attention.head_dim
-        size = one_copy * model.formats.attention.bytes_per_number
-        extra += group.count * size * (axes["tp"] / shards - 1)
-    return extra
+def copies(model: ModelSpec, axes: dict[str, int]) -> dict[str, float]:
+    """Bytes that ranks hold beyond one copy: of KV heads, and of what is not dealt at all."""
+    tp, shards = axes["tp"], max(axes["tp"] // axes.get("kv_split", 1), 1)
+    found: dict[str, float] = {}
+
+    def more(name: str, size: float, times: float) -> None:
+        found[name] = found.get(name, 0.0) + size * (times - 1)
+
+    for group in groups(model):
+        norm = model.formats.norms.bytes_per_number
+        for half in halves(model, group):
+            mixing = mixer(model)
+            for m in (*half.matrices, *mixing.matrices):
+                stored = getattr(model.formats, m.tensor).bytes_per_number
+                times = tp if not m.dealt else 1
+                if m.dealt == "kv":
+                    times = tp * -(-m.units // shards) / m.units
+                more(m.tensor, group.count * m.numbers * stored, times)
+            learned = half.learned + mixing.learned
+            size = (model.hidden + learned.norms) * norm + 8 * learned.idle_int64
+            size += 4 * (learned.fp32 + learned.idle_fp32)
+            more("norms", group.count * size, tp)
+        if group.engram:
+            table = group.engram
+            size = table.inputs * table.outputs * model.formats.engram.bytes_per_number
+            more("engram", group.count * (size + table.weights * norm), tp)
+    return found
 
 
 def sums_to_the_whole(model: ModelSpec, axes: dict[str, int]) -> None:
     whole = total(model, {"tp": 1})
     parts = total(model, axes)
-    parts["attention"] -= copied_kv(model, axes)
+    for name, extra in copies(model, axes).items():
+        parts[name] -= extra
     assert parts == pytest.approx(whole, rel=1e-12)
 
 
 @every_model
 def test_weights_of_catalogue_models_sum_to_the_whole(model: ModelSpec) -> None:
     for axes in dividing(model):
-        sums_to_the_whole(model, axes)
+        sums_to_the_whole(plain(model), axes)
 
 
 @settings(max_examples=200)
 @given(models())
 def test_weights_of_random_stacks_sum_to_the_whole(raw: dict[str, Any]) -> None:
+    """Dealt matrices once over their ranks, KV heads once for every copy, the rest on all."""
     model = plain(model_of(raw))
     for axes in dividing(model):
         sums_to_the_whole(model, axes)
@@ -110,8 +152,11 @@ def test_the_whole_is_the_published_size(model: ModelSpec) -> None:
     if model.tied_embeddings:
         del one["head"]
     size = sum(one.values()) + model.hidden * model.formats.norms.bytes_per_number
-    if model.parameters:
-        assert size == 2 * model.parameters, "two bytes a parameter in BF16"
+    in_bf16 = model.formats == Formats() and all(k.attention.kind == "gqa" for k in model.kinds)
+    if in_bf16:
+        assert size == 2 * (model.parameters or 0), "two bytes a parameter in BF16"
+    else:
+        assert 0 < size < 2 * (model.parameters or 0) or model.formats == Formats()
 
 
 @settings(max_examples=200)
@@ -125,15 +170,15 @@ def test_shards_are_never_less_than_the_whole(raw: dict[str, Any], axes: dict[st
 
 @settings(max_examples=200)
 @given(models(), degrees)
-def test_norms_and_router_are_whole_on_every_card(
+def test_norms_router_and_mixers_are_whole_on_every_card(
     raw: dict[str, Any], axes: dict[str, int]
 ) -> None:
     model = model_of(raw)
-    for group in model.layers:
-        here = sharding.layer_weights(model, group, plan(axes), ASSUMED)
-        there = sharding.layer_weights(model, group, WHOLE, ASSUMED)
-        assert here["norms"] == there["norms"]
-        assert here.get("router") == there.get("router")
+    for kind in model.kinds:
+        here = sharding.layer_weights(model, kind, plan(axes), ASSUMED)
+        there = sharding.layer_weights(model, kind, WHOLE, ASSUMED)
+        for name in ("norms", "router", "hyper", "compressor"):
+            assert here.get(name) == there.get(name)
 
 
 @settings(max_examples=200)
@@ -154,16 +199,23 @@ def test_every_expert_and_copy_has_a_slot(raw: dict[str, Any], axes: dict[str, i
 
 
 @settings(max_examples=200)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 12))
-def test_stages_hold_all_layers_in_order_and_evenly(counts: list[int], stages: int) -> None:
-    held = sharding.stage_layers(tuple(counts), stages)
-    assert held.shape == (min(stages, sum(counts)), len(counts)), "no stage is empty"
-    assert held.sum(axis=0).tolist() == counts
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), min_size=1, max_size=6),
+    st.integers(1, 12),
+)
+def test_stages_hold_all_layers_in_order_and_evenly(
+    runs: list[tuple[int, int]], stages: int
+) -> None:
+    held = sharding.stage_layers(tuple(runs), 3, stages)
+    stack = [kind for kind, count in runs for _ in range(count)]
+    assert held.shape == (min(stages, len(stack)), 3), "no stage is empty"
     sizes = held.sum(axis=1).tolist()
+    assert sum(sizes) == len(stack)
     assert max(sizes) - min(sizes) <= 1
     assert sizes == sorted(sizes, reverse=True), "the last stage has the head, and no extra layer"
-    order = [group for stage in held for group, n in enumerate(stage) for _ in range(n)]
-    assert order == sorted(order)
+    for size, row in zip(sizes, held.tolist(), strict=True):
+        here, stack = stack[:size], stack[size:]
+        assert row == [here.count(kind) for kind in range(3)], "in order"
 
 
 @settings(max_examples=200)
@@ -171,20 +223,56 @@ def test_stages_hold_all_layers_in_order_and_evenly(counts: list[int], stages: i
 def test_kv_over_its_ranks_sums_to_the_whole(
     raw: dict[str, Any], shards: int, kv_split: int, cp: int
 ) -> None:
-    """Over ``kv_split`` and ``cp`` exactly; over head shards once for every copy of a head."""
+    """Over ``kv_split`` and ``cp`` exactly; over head shards once for every copy of a head.
+
+    A window is not split, and whole on all ranks that share a head.
+    """
     model = model_of(raw)
     axes = plan({"tp": shards * kv_split, "kv_split": kv_split, "cp": cp})
-    for group in model.layers:
-        heads = group.attention.kv_heads
-        share = sharding.kv_bytes_per_token(model, group.attention, axes)
-        share = float((share * sharding.history_share(axes))[0])
-        whole = float(sharding.kv_bytes_per_token(model, group.attention, WHOLE)[0])
-        ranks = shards * kv_split * cp
-        assert share * ranks >= whole * (1 - 1e-12)
+    for stream in streams(model):
+        heads = stream.heads
+        share = sharding.entry_bytes(model, stream, axes) * sharding.stream_share(stream, axes)
+        over = float(share[0]) * shards * (kv_split * cp if stream.kept is None else 1)
+        whole = float(sharding.entry_bytes(model, stream, WHOLE)[0])
+        assert over >= whole * (1 - 1e-12)
         if heads % shards == 0:
-            assert share * ranks == pytest.approx(whole)
+            assert over == pytest.approx(whole)
         elif shards % heads == 0:
-            assert share * ranks == pytest.approx(whole * shards / heads)
+            assert over == pytest.approx(whole * shards / heads)
+
+
+@settings(max_examples=200)
+@given(models(), degrees, st.integers(0, 5000), st.integers(1, 3000), switches)
+def test_what_a_session_keeps_grows_with_its_context(
+    raw: dict[str, Any], axes: dict[str, int], tokens: int, more: int, counted: bool
+) -> None:
+    """Never less with more context, more only where a window or a state does not bound it."""
+    model = model_of(raw)
+    assumed = Assumptions(compressor_state="counted" if counted else "in_workspace")
+    for kind in model.kinds:
+        fewer, greater = (
+            float(sharding.session_bytes(model, kind, plan(axes), n, assumed)[0])
+            for n in (tokens, tokens + more)
+        )
+        kept = attention(kind.attention, model.hidden).kept
+        grows = any(k.owned and k.left(tokens + more) > k.left(tokens) for k in kept)
+        assert (greater > fewer) if grows else (greater == fewer)
+        nothing = float(sharding.session_bytes(model, kind, plan(axes), 0, assumed)[0])
+        states = attention(kind.attention, model.hidden).states
+        assert (nothing > 0) == any(s.passed or counted for s in states)
+
+
+@settings(max_examples=200)
+@given(models(), st.integers(1, 16))
+def test_states_over_their_ranks_sum_to_the_whole(raw: dict[str, Any], tp: int) -> None:
+    model = model_of(raw)
+    for kind in model.kinds:
+        for state in kind.attention.parts(model.hidden, "decode").states:
+            over = float(sharding.state_bytes(model, state, plan({"tp": tp}))[0]) * tp
+            whole = float(sharding.state_bytes(model, state, WHOLE)[0])
+            assert over >= whole
+            if state.heads % tp == 0:
+                assert over == whole
 
 
 @settings(max_examples=200)
@@ -217,13 +305,20 @@ def test_weights_of_one_stage_sum_to_the_model(drawn: tuple[Problem, PlanTable])
     held = np.zeros((len(plans), len(problem.workload.classes)))
     weights = estimate(problem, plans, held).components["weights"]
     expected = np.zeros(len(plans))
-    for group in model.layers:
-        shares = sharding.layer_weights(model, group, plans, problem.assumptions)
-        expected += group.count * np.sum(list(shares.values()), axis=0)
+    for kind, count in zip(model.kinds, model.kind_counts, strict=True):
+        shares = sharding.layer_weights(model, kind, plans, problem.assumptions)
+        expected += count * np.sum(list(shares.values()), axis=0)
     expected += sharding.embedding_bytes(model, plans)
     if not model.tied_embeddings:
         expected += sharding.head_bytes(model, plans)
     expected += model.hidden * model.formats.norms.bytes_per_number
+    for module in model.modules:
+        expected += module.bytes / (plans.tp if module.spread else 1)
+    joined = sharding.matrix_shares(
+        model, model.last_mixer.matrices, plans, problem.assumptions
+    ).values()
+    expected += sum(size for _, size in joined)
+    expected += sharding.vector_bytes(model, model.last_mixer.vectors)
     assert weights == pytest.approx(expected, rel=1e-12)
 
 
@@ -260,18 +355,17 @@ def test_the_text_counts_the_same_bytes() -> None:
     """6.1.2 and 6.2.2: 188 KiB a token, 58.96 GB a card; 32B: 65.52 GB, 256 KiB a token."""
     by_name = {model.name: model for model in CATALOGUE}
     big = by_name["qwen3-235b-a22b"]
-    (group,) = big.layers
-    assert isinstance(group.ffn, MoeFfn)
-    per_token = float(sharding.kv_bytes_per_token(big, group.attention, WHOLE)[0])
-    assert per_token * group.count == 188 * 1024
+    assert per_token(big) == 188 * 1024
     eight = total(big, {"tp": 8, "ep": 8})
-    replicated = 8 * (eight["norms"] + eight["router"]) + 8 * big.hidden * 2
-    split = sum(size for name, size in eight.items() if name not in ("norms", "router"))
-    split -= copied_kv(big, {"tp": 8})
-    copied = copied_kv(big, {"tp": 8})
-    assert (split + replicated + copied) / 8 / 1e9 == pytest.approx(58.96, abs=0.005)
+    final = 8 * big.hidden * 2
+    assert (sum(eight.values()) + final) / 8 / 1e9 == pytest.approx(58.96, abs=0.005)
     dense = by_name["qwen3-32b"]
     assert sum(total(dense, {"tp": 1}).values()) / 1e9 == pytest.approx(65.52, abs=0.005)
-    (group,) = dense.layers
-    per_token = float(sharding.kv_bytes_per_token(dense, group.attention, WHOLE)[0])
-    assert per_token * group.count == 256 * 1024
+    assert per_token(dense) == 256 * 1024
+
+
+def per_token(model: ModelSpec) -> float:
+    """KV of one token in all layers on one card."""
+    (kind,) = model.kinds
+    size = sharding.session_bytes(model, kind, WHOLE, 1, ASSUMED)
+    return float(size[0]) * model.layer_count

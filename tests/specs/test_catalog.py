@@ -23,7 +23,7 @@ def parameters(model: ModelSpec) -> int:
     """Parameters of the stack by the second opinion of the tests; drafts and modules excepted."""
     tables = model.hidden * model.vocab * (1 if model.tied_embeddings else 2)
     last = mixer(model, last=True)
-    joined = sum(m.numbers for m in last.matrices) + last.learned.fp32
+    joined = sum(m.numbers for m in last.matrices) + sum(last.learned)
     layers = sum(g.count * layer_numbers(model, g) for g in groups(model))
     return tables + layers + joined + model.hidden
 

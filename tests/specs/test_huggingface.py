@@ -1,4 +1,4 @@
-"""Every published configuration: it imports, comes back from its YAML, and has the published count."""
+"""Every published configuration: it imports, is written and read again, and has its count."""
 
 import json
 import re

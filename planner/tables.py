@@ -9,7 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from results.words import CURRENCY_UNIT, headline, plan_name, quantity
+from results.words import (
+    CURRENCY_UNIT,
+    common_axes,
+    common_name,
+    headline,
+    plan_name,
+    quantity,
+)
 
 Document = dict[str, Any]
 
@@ -53,6 +60,9 @@ def _ranking_table(document: Document) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("step", "waits for", "GB/card"):
         table.add_column(name, justify="right", no_wrap=True)
+    plans = [item["plan"] for item in document["plans"]]
+    common = common_axes(plans)
+    table.caption, table.caption_justify = common_name(plans) or None, "left"
     for item in document["plans"]:
         outcome, step, memory = item["outcome"], item["step"], item["memory"]
         if burst:
@@ -69,7 +79,7 @@ def _ranking_table(document: Document) -> Table:
         mark = f"{item['rank']}{'=' if item['tie_with_best'] else ''}"
         table.add_row(
             mark,
-            plan_name(item["plan"]),
+            plan_name(item["plan"], common),
             str(outcome["cards"]),
             f"{outcome['cost_per_on_time_session']:#.6g}",
             *middle,

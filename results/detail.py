@@ -7,6 +7,7 @@ import numpy as np
 from constraints.base import Case, Constraint
 from constraints.space import Space
 from costmodels.base import MemoryEstimate, StepEstimate
+from costmodels.drafts import tokens_per_step
 from costmodels.memory import largest_true
 from costmodels.plans import IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
@@ -120,6 +121,7 @@ class PlanDetail:
             "seconds": float(step.seconds[0]),
             "batch": int(self.batch[0]),
             "context": self.step_context,
+            "tokens_per_session": float(tokens_per_step(self.space.problem, self.plan)[0]),
             "bound_by": step.bound_by(0),
             "breakdown": breakdown(step.components),
             "work": breakdown(step.work),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from constraints.axes import complete, domains
+from costmodels.drafts import tokens_per_step
 from costmodels.plans import NEUTRAL, WORDS, FloatArray, decode, encode
 from costmodels.sessions import WORKLOADS
 from results.detail import Document, PlanDetail, number, violations
@@ -133,8 +134,8 @@ def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
 def time_shares(detail: PlanDetail) -> dict[str, float]:
     """Return the share of the billed time that each component takes; the shares sum to 1.
 
-    Decode time is split as the step at the plan's batch is; ``prefill`` is what prompts add, and
-    ``failure`` what a burst loses to failures.
+    Decode time is split as the step at the plan's batch is; ``prefill`` is what prompts add, on
+    the same cards or on their own, and ``failure`` what a burst loses to failures.
     """
     problem = detail.space.problem
     step = detail.step()
@@ -142,8 +143,11 @@ def time_shares(detail: PlanDetail) -> dict[str, float]:
     seconds = float(step.seconds[0])
     extra: dict[str, float] = {}
     if problem.workload.kind == "steady":
-        whole = float(detail.outcomes.tpot_s[0])
-        extra["prefill"] = whole - seconds
+        token = float(detail.outcomes.tpot_s[0])
+        plan = detail.plan
+        # Instances that only take in prompts are billed as long as those that decode.
+        whole = token * float(plan.instances[0] / plan.replicas[0])
+        extra["prefill"] = whole - seconds / float(tokens_per_step(problem, plan)[0])
     else:
         whole = float(detail.outcomes.span_s[0])
         calm = _span_without(detail, failures=False)

@@ -3,17 +3,20 @@
 Only ``bar`` and ``scatter`` traces are used: the bundle beside the report knows no others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from results.words import plan_name
+from results.words import common_axes, plan_name
 
 Document = Mapping[str, Any]
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-"""The Okabe-Ito palette, which stays distinct under colour blindness."""
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"),
+    *("#332288", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499"),
+)
+"""The palettes of Okabe and Ito and of Tol, which stay distinct under colour blindness."""
 
 _MOST_PLANS = 10
 
@@ -27,6 +30,14 @@ COMPONENTS = (
     "dispatch",
     "combine",
     "overhead",
+    "shared_experts",
+    "index",
+    "window",
+    "state",
+    "engram",
+    "all_gather",
+    "reduce_scatter",
+    "launch",
 )
 """Components that keep one colour in all pictures; others take those that are left."""
 
@@ -38,8 +49,10 @@ def _colour(name: str, position: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def _name(item: Document) -> str:
-    return f"#{item['rank']} {plan_name(item['plan'])}"
+def _names(plans: Sequence[Document]) -> list[str]:
+    """Rank and name of each plan, without what all of them share."""
+    common = common_axes([item["plan"] for item in plans])
+    return [f"#{item['rank']} {plan_name(item['plan'], common)}" for item in plans]
 
 
 def _layout(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
@@ -62,7 +75,7 @@ def _stacked(
     """Bars of one plan each, stacked by the components of a breakdown."""
     plans = document["plans"][:_MOST_PLANS]
     names = list(dict.fromkeys(name for item in plans for name in part(item)))
-    axis = [_name(item) for item in plans]
+    axis = _names(plans)
     return [
         go.Bar(
             name=name.replace("_", " "),
@@ -128,7 +141,7 @@ def cost_against_deadline(document: Document) -> go.Figure | None:
         return None
     figure = go.Figure()
     longest = max(max(p["outcome"]["completion_s"]) for p in plans) * 1.15
-    for i, item in enumerate(plans):
+    for i, (name, item) in enumerate(zip(_names(plans), plans, strict=True)):
         outcome = item["outcome"]
         ends = sorted(outcome["completion_s"])
         total = outcome["cost_per_on_time_session"] * outcome["on_time"]
@@ -140,7 +153,7 @@ def cost_against_deadline(document: Document) -> go.Figure | None:
         figure.add_scatter(
             x=x,
             y=y,
-            name=_name(item),
+            name=name,
             mode="lines",
             line_color=COLOURS[i % len(COLOURS)],
         )

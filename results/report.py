@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from results.explain import compare
 from results.ranking import Ranking
-from results.words import headline, plan_name
+from results.words import common_axes, common_name, headline, plan_name
 
 _HERE = Path(__file__).parent
 
@@ -54,4 +54,6 @@ def render(ranking: Ranking, document: Document) -> str:
         pictures=pictures,
         script=script,
         lead=lead,
+        common=common_axes([item["plan"] for item in document["plans"]]),
+        alike=common_name([item["plan"] for item in document["plans"]]),
     )

@@ -1,6 +1,6 @@
 """Numbers, plans and answers in words, the same in every output."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from costmodels.plans import NEUTRAL, decode
@@ -29,14 +29,38 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{value:,.6g} {unit}".strip()
 
 
-def plan_name(plan: Mapping[str, Any]) -> str:
+_ALWAYS = ("tp", "replicas")
+
+
+def plan_name(plan: Mapping[str, Any], without: Collection[str] = ()) -> str:
     """Name a plan by the axes that do something; ``tp`` and ``replicas`` always."""
     words = []
     for axis in AXES:
         value = plan.get(axis)
-        if axis in {"tp", "replicas"} or value != decode(axis, NEUTRAL[axis]):
+        telling = axis in _ALWAYS or value != decode(axis, NEUTRAL[axis])
+        if telling and axis not in without:
             words.append(f"{axis}={value}".replace("True", "true"))
     return " ".join(words)
+
+
+def common_axes(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Axes that all of several plans set alike, and that need not be said of each."""
+    if len(plans) < 2:
+        return {}
+    first = plans[0]
+    return {
+        axis: first[axis]
+        for axis in AXES
+        if axis not in _ALWAYS
+        and first[axis] != decode(axis, NEUTRAL[axis])
+        and all(plan[axis] == first[axis] for plan in plans)
+    }
+
+
+def common_name(plans: Sequence[Mapping[str, Any]]) -> str:
+    """Say what all of several plans set alike; empty if nothing."""
+    words = [f"{axis}={value}" for axis, value in common_axes(plans).items()]
+    return f"all with {' '.join(words)}".replace("True", "true") if words else ""
 
 
 def share(value: float) -> str:

@@ -205,8 +205,10 @@ def taking_turns(problem: Problem, layer: Tally, turns: IntArray) -> Tally:
     With ``communication: hidden`` every exchange hides behind the work of its own layer.
     """
     hidden = problem.assumptions.communication == "hidden"
-    if not layer.exchange or not (hidden or (turns > 1).any()):
+    if not (hidden or (turns > 1).any()):
         return layer
+    if not layer.exchange:
+        return layer.times(turns)
     local = np.sum(list(layer.local(problem.assumptions.overlap).values()), axis=0)
     sent = np.sum(list(layer.exchange.values()), axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

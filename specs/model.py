@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from specs.attention import Attention
 from specs.base import Count, CountOrZero, Name, Spec
@@ -12,6 +12,10 @@ from specs.ffn import Ffn, MoeFfn
 from specs.formats import Formats
 from specs.tensors import Matrix, Over, Parts, Vectors
 from specs.units import Bytes, TokensAtLeastOne
+
+
+MOST_LAYERS = 10_000
+"""Layers that a stack may have; each of them is dealt to a stage."""
 
 
 class Engram(Spec):
@@ -167,6 +171,17 @@ class ModelSpec(Spec):
     """Number formats by tensor class."""
     parameters: Annotated[int, Field(ge=1, le=10**15, strict=True)] | None = None
     """Published parameter count, for reading only: estimates count the shapes."""
+
+    @model_validator(mode="after")
+    def _not_endless(self) -> Self:
+        layers = 0
+        for part in self.layers:
+            row = part.layers if isinstance(part, Pattern) else (part,)
+            times = part.repeat if isinstance(part, Pattern) else 1
+            layers += times * sum(group.count for group in row)
+        if layers > MOST_LAYERS:
+            raise ValueError(f"layers must be at most {MOST_LAYERS} in all, got {layers}")
+        return self
 
     @cached_property
     def groups(self) -> tuple[LayerGroup, ...]:

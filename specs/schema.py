@@ -36,11 +36,16 @@ def _of_field(field: FieldInfo) -> Any:
 
 
 def _models(place: Any, raw: object) -> list[type[BaseModel]]:
-    """Return the models that ``raw`` may be; its ``kind`` decides where there are several."""
+    """Return the models that ``raw`` may be.
+
+    Where there are several, its ``kind`` decides, or whether it is a pattern that repeats.
+    """
     models = [v for v in _variants(place) if isinstance(v, type) and issubclass(v, BaseModel)]
-    kind = raw.get("kind") if isinstance(raw, Mapping) else None
-    chosen = [m for m in models if "kind" in m.model_fields and _kind(m) == kind]
-    return chosen or models
+    if not isinstance(raw, Mapping):
+        return models
+    chosen = [m for m in models if "kind" in m.model_fields and _kind(m) == raw.get("kind")]
+    alike = [m for m in models if ("repeat" in m.model_fields) == ("repeat" in raw)]
+    return chosen or alike or models
 
 
 def _kind(model: type[BaseModel]) -> object:

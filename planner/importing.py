@@ -37,7 +37,7 @@ def imported(path: Path, name: str | None, out: Path | None, force: bool) -> Imp
 
 def document(found: Imported) -> Document:
     """Return what ``--json`` prints."""
-    check = found.check
+    check, text = found.check, found.yaml()
     return {
         "schema": SCHEMA,
         "name": found.model.name,
@@ -54,8 +54,8 @@ def document(found: Imported) -> Document:
         },
         "warnings": list(found.warnings),
         "notes": list(found.notes),
-        "model": found.model.model_dump(mode="json", exclude_defaults=True),
-        "yaml": found.yaml(),
+        "model": read_text(text),
+        "yaml": text,
     }
 
 

@@ -105,7 +105,8 @@ class HeadedAttention(Spec):
         if self.single_kv and not self.shared_kv:
             norms += self.head_dim
         if self.qkv_bias:
-            norms += (self.q_heads + keys) * self.head_dim + keys * self.value_dim
+            values = 0 if self.single_kv else keys * self.value_dim
+            norms += (self.q_heads + keys) * self.head_dim + values
         if self.o_bias:
             norms += hidden
         sinks = (Vectors(self.q_heads, "fp32"),) if self.sinks else ()

@@ -17,7 +17,7 @@ from costmodels.pipeline import cycle
 from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
 from costmodels.precision import memory_by_format, step_by_format
 from costmodels.stack import drafted, edges, launched, layer_tallies, taking_turns
-from costmodels.tally import Tally
+from costmodels.tally import Tally, overlapped
 from specs.problem import PhaseEfficiency, Problem
 
 
@@ -161,8 +161,9 @@ def _pipeline(
     size = pass_.rank_tokens(plans.cp) * problem.model.hidden * number_bytes / shards
     sends, slowest_send = boundary_seconds(problem.hardware, plans, size, efficiency.network)
     components["pipeline_send"] = sends
-    per_layer = np.array([layer.totals() for layer in layers])
-    first, last = (edge.totals() for edge in edges)
+    overlap = problem.assumptions.overlap
+    per_layer = np.array([layer.totals(overlap) for layer in layers])
+    first, last = (edge.totals(overlap) for edge in edges)
     model = problem.model
     slowest, through = np.empty(len(plans)), np.empty(len(plans))
     for stages in np.unique(plans.pp):
@@ -171,7 +172,7 @@ def _pipeline(
         stage = np.einsum("sg,gkp->skp", held, per_layer[:, :, rows])
         stage[0] += first[:, rows]
         stage[-1] += last[:, rows]
-        seconds = _overlapped(stage, problem.assumptions.overlap)
+        seconds = overlapped(stage, overlap)
         slowest[rows], through[rows] = seconds.max(axis=0), seconds.sum(axis=0)
     # One stage is the whole pass; the reads of one stage do not hide the computing of another.
     passing = np.sum(list(components.values()), axis=0)
@@ -180,12 +181,6 @@ def _pipeline(
     # Two sums of the same parts may differ in their last digit.
     components["pipeline_wait"] = np.maximum(cycle(through, slowest, parts) - passing, 0.0)
     return slowest
-
-
-def _overlapped(totals: FloatArray, overlap: str) -> FloatArray:
-    """Seconds from ``totals`` of shape ``(stages, 4, plans)`` under an overlap rule."""
-    reads, compute, longer, exchange = (totals[:, i] for i in range(4))
-    return exchange + (longer if overlap == "per_operator" else np.maximum(reads, compute))
 
 
 def _overhead(problem: Problem, batch: IntArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,13 +15,18 @@ from costmodels.operators.work import Operator
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.problem import PhaseEfficiency, Problem
 
+_Key = TypeVar("_Key")
+
+KINDS = tuple(name for name in PhaseEfficiency.model_fields if name not in ("memory", "network"))
+"""Kinds of operator: those that reach the same share of the compute peak."""
+
 
 @dataclass
 class Tally:
-    """Seconds of one stretch of the pass, kept apart so that either overlap rule can use them.
+    """Seconds of one stretch of the pass, kept apart so that every overlap rule can use them.
 
-    ``read``      seconds of memory reads by component
-    ``compute``   seconds of computing, all operators
+    ``read``      seconds of memory reads by kind of operator and component
+    ``compute``   seconds of computing by kind of operator
     ``longer``    sum over operators of the longer of both, by what was longer
     ``exchange``  seconds of collectives and launches by component
     ``work``      bytes and FLOPs of the busiest card, which add up over layers
@@ -28,14 +34,14 @@ class Tally:
     """
 
     plans: int
-    read: dict[str, FloatArray] = field(default_factory=dict)
-    compute: FloatArray | float = 0.0
+    read: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
+    compute: dict[str, FloatArray] = field(default_factory=dict)
     longer: dict[str, FloatArray] = field(default_factory=dict)
     exchange: dict[str, FloatArray] = field(default_factory=dict)
     work: dict[str, FloatArray] = field(default_factory=dict)
     counts: dict[str, FloatArray] = field(default_factory=dict)
 
-    def add(self, into: dict[str, FloatArray], name: str, values: FloatArray) -> None:
+    def add(self, into: dict[_Key, FloatArray], name: _Key, values: FloatArray) -> None:
         into[name] = into[name] + values if name in into else values
 
     def times(self, times: IntArray | float) -> "Tally":
@@ -50,16 +56,16 @@ class Tally:
 
     def add_scaled(self, other: "Tally", times: IntArray | float | None) -> None:
         """Add a stretch that occurs ``times`` times; ``None`` stands for once."""
+        for key, values in other.read.items():
+            self.add(self.read, key, values if times is None else values * times)
         for mine, theirs in (
-            (self.read, other.read),
+            (self.compute, other.compute),
             (self.longer, other.longer),
             (self.exchange, other.exchange),
             (self.work, other.work),
         ):
             for name, values in theirs.items():
                 self.add(mine, name, values if times is None else values * times)
-        more = other.compute if times is None else other.compute * times
-        self.compute = np.asarray(self.compute + more, dtype=np.float64)
         for name, values in other.counts.items():
             self.counts[name] = np.maximum(self.counts.get(name, 0.0), values)
 
@@ -67,23 +73,45 @@ class Tally:
         """Seconds spent on the card itself, by component, under an overlap rule."""
         if overlap == "per_operator":
             return self.longer
-        reads = np.sum([np.zeros(self.plans), *self.read.values()], axis=0)
-        computing = self.compute > reads
-        components = {n: np.where(computing, 0.0, values) for n, values in self.read.items()}
-        components["compute"] = np.where(computing, self.compute, 0.0)
+        zero = np.zeros(self.plans)
+        kinds = [(kind,) for kind in KINDS] if overlap == "per_kind" else [KINDS]
+        components: dict[str, FloatArray] = {}
+        for together in kinds:
+            reads = {key: values for key, values in self.read.items() if key[0] in together}
+            compute = sum((self.compute.get(kind, zero) for kind in together), zero)
+            computing = compute > sum(reads.values(), zero)
+            for (_, name), values in reads.items():
+                self.add(components, name, np.where(computing, 0.0, values))
+            self.add(components, "compute", np.where(computing, compute, 0.0))
         return components
 
-    def totals(self) -> FloatArray:
-        """Seconds of reads, of computing, of the longer per operator, and of collectives."""
+    def totals(self, overlap: str) -> FloatArray:
+        """Seconds that :func:`overlapped` needs under an overlap rule, shape ``(rows, plans)``.
+
+        Collectives are the last row. Before them stand the longer of both per operator, or the
+        reads and then the computing: of each kind, or of all together.
+        """
         zero = np.zeros(self.plans)
-        return np.array(
-            [
-                sum(self.read.values(), zero),
-                self.compute + zero,
-                sum(self.longer.values(), zero),
-                sum(self.exchange.values(), zero),
-            ]
-        )
+        exchange = sum(self.exchange.values(), zero)
+        if overlap == "per_operator":
+            return np.array([sum(self.longer.values(), zero), exchange])
+        reads = dict.fromkeys(KINDS, zero)
+        for (kind, _), values in self.read.items():
+            reads[kind] = reads[kind] + values
+        compute = [self.compute.get(kind, zero) for kind in KINDS]
+        if overlap == "per_kind":
+            return np.array([*reads.values(), *compute, exchange])
+        return np.array([sum(reads.values(), zero), sum(compute, zero), exchange])
+
+
+def overlapped(totals: FloatArray, overlap: str) -> FloatArray:
+    """Seconds from totals of shape ``(stages, rows, plans)`` under an overlap rule."""
+    local, exchange = totals[:, :-1], totals[:, -1]
+    if overlap == "per_operator":
+        return exchange + local[:, 0]
+    kinds = local.shape[1] // 2
+    seconds: FloatArray = exchange + np.maximum(local[:, :kinds], local[:, kinds:]).sum(axis=1)
+    return seconds
 
 
 def tally_of(
@@ -101,8 +129,8 @@ def tally_of(
         read = operator.bytes / bandwidth
         compute = operator.flops / peak
         computing = compute > read
-        tally.add(tally.read, operator.component, read)
-        tally.compute = tally.compute + compute
+        tally.add(tally.read, (operator.efficiency, operator.component), read)
+        tally.add(tally.compute, operator.efficiency, compute)
         tally.add(tally.longer, operator.component, np.where(computing, 0.0, read))
         tally.add(tally.longer, "compute", np.where(computing, compute, 0.0))
         tally.add(tally.work, "flops", operator.flops)

@@ -124,8 +124,9 @@ class Assumptions(Spec):
 
     billing: Literal["used", "allocated"] = "used"
     """Cards that are paid for: those of the deployment, or all within ``limits``."""
-    overlap: Literal["per_operator", "whole_step"] = "per_operator"
-    """Whether compute hides memory reads inside one operator, or over the whole step."""
+    overlap: Literal["per_operator", "per_kind", "whole_step"] = "per_operator"
+    """Whether compute hides memory reads inside one operator, among all operators of a kind
+    (those that share an efficiency, over all layers), or over the whole step."""
     activations: Literal["estimated", "in_workspace"] = "estimated"
     """Whether activations are counted by their shapes, or contained in ``workspace``."""
     workspace: BytesOrZero = 2.0 * 2**30

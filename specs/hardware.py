@@ -1,5 +1,6 @@
 """What a user may say of a machine: cards, memory, servers, links and measured collectives."""
 
+import math
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -61,12 +62,24 @@ class Level(Spec):
     """Name of the fabric level."""
     size: Count
     """Cards in one domain of this level."""
-    bandwidth: BytesPerSecond
-    """Bytes per second that one card sends, per direction."""
-    latency: SecondsOrZero
-    """Start-up time of one message, i.e. α of one round."""
+    bandwidth: BytesPerSecond | None = None
+    """Bytes per second that one card sends, per direction. A plan whose cards must exchange over
+    a level that states none is refused."""
+    latency: SecondsOrZero | None = None
+    """Start-up time of one message, i.e. α of one round; needed like the bandwidth."""
     source: str = ""
     """Where the latency was measured: published values differ by path."""
+
+
+    @property
+    def alpha(self) -> float:
+        """Start-up time of one message; NaN where none is stated."""
+        return math.nan if self.latency is None else self.latency
+
+    @property
+    def beta(self) -> float:
+        """Bytes per second of one card; NaN where none is stated."""
+        return math.nan if self.bandwidth is None else self.bandwidth
 
 
 class MeasuredCollective(Spec):

@@ -280,8 +280,21 @@ class Problem(Spec):
                 f"hardware.server.power is needed to count energy, and {self.hardware.name} has "
                 f"none; set it, e.g. 10.2 kW"
             )
+        self._check_levels()
         for tensor in self.multiplied:
             self.compute_peak(tensor)
+
+    def _check_levels(self) -> None:
+        """Refuse a machine that does not state how the cards that may work together are joined."""
+        within = 1
+        for position, level in enumerate(self.hardware.levels):
+            for figure in ("bandwidth", "latency"):
+                if within < self.card_limit and getattr(level, figure) is None:
+                    raise ValueError(
+                        f"hardware.levels[{position}].{figure} is needed for plans of more than "
+                        f"{within} card{'s'[: within > 1]}, and {self.hardware.name} has none; set it, or limits.cards"
+                    )
+            within = level.size
 
     @property
     def multiplied(self) -> tuple[str, ...]:

@@ -86,12 +86,12 @@ def group_links(
 ) -> tuple[FloatArray, FloatArray]:
     """Start-up time and bandwidth of the innermost level that joins all ranks of the group."""
     outermost = hardware.levels[-1]
-    alpha = np.full(len(plans), outermost.latency)
-    beta = np.full(len(plans), outermost.bandwidth)
+    alpha = np.full(len(plans), outermost.alpha)
+    beta = np.full(len(plans), outermost.beta)
     for level in reversed(hardware.levels[:-1]):
         here = inside(plans, ranks * stride, level.size)
-        alpha = np.where(here, level.latency, alpha)
-        beta = np.where(here, level.bandwidth, beta)
+        alpha = np.where(here, level.alpha, alpha)
+        beta = np.where(here, level.beta, beta)
     return alpha, beta
 
 
@@ -196,7 +196,7 @@ def boundary_seconds(
             beyond = np.where(level.size % stage == 0, (cards - 1) // level.size, plans.pp - 1)
             beyond = np.where(cards <= level.size, 0, beyond)
         here = crossing - beyond
-        once = level.latency + size / (level.bandwidth * efficiency)
+        once = level.alpha + size / (level.beta * efficiency)
         total = total + here * once
         slowest = np.where(here > 0, np.maximum(slowest, once), slowest)
         crossing = beyond

@@ -35,12 +35,12 @@ def handover_seconds(problem: Problem, plans: PlanTable) -> FloatArray:
     sent; a context that is held already lies with the instance that decodes.
     """
     levels = problem.hardware.levels
-    alpha = np.full(len(plans), levels[-1].latency)
-    beta = np.full(len(plans), levels[-1].bandwidth)
+    alpha = np.full(len(plans), levels[-1].alpha)
+    beta = np.full(len(plans), levels[-1].beta)
     for level in reversed(levels[:-1]):
         here = plans.total_cards <= level.size
-        alpha = np.where(here, level.latency, alpha)
-        beta = np.where(here, level.bandwidth, beta)
+        alpha = np.where(here, level.alpha, alpha)
+        beta = np.where(here, level.beta, beta)
     beta = beta * problem.assumptions.efficiency.prefill.network
     found = np.zeros((len(problem.workload.classes), len(plans)))
     for index, shape in enumerate(problem.workload.classes):

@@ -199,3 +199,11 @@ def test_many_faults_are_counted(changed: Callable[..., dict[str, Any]]) -> None
 def test_a_word_for_later_is_not_called_unknown(change: str) -> None:
     with pytest.raises(SpecError, match=r"not available in this version$"):
         load_problem("examples/qwen3-32b-128k-hgx-h100.yaml", [change])
+
+
+def test_a_machine_may_leave_out_links_that_no_plan_needs(raw: dict[str, Any]) -> None:
+    """A missing figure is asked for by name, and only where plans could need it."""
+    missing = "hardware.levels[0].latency=null"
+    with pytest.raises(SpecError, match=r"latency is needed for plans of more than 1 card"):
+        load_problem(raw, [missing])
+    assert load_problem(raw, [missing, "limits.cards=1"]).hardware.levels[0].latency is None

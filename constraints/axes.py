@@ -132,6 +132,8 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
         "prefill_chunk": lambda: (0, *(2**i for i in range(9, 16))),
         "mtp": lambda: tuple(range(0, _OPEN_DRAFTS + 1)) if model.draft else (0,),
     }
+    if axis == "precision":
+        return tuple(i for i, name in enumerate(WORDS[axis]) if problem.can_multiply(name))
     if axis in WORDS:
         return tuple(range(len(WORDS[axis])))
     return ranges[axis]()

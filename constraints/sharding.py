@@ -9,7 +9,7 @@ from costmodels.precision import by_format
 from specs.model import ModelSpec
 from specs.precision import CHECKPOINT, RECIPES, in_precision
 from specs.problem import Problem
-from specs.tensors import Cut, Matrix
+from specs.tensors import Cut, Matrix, Over
 
 
 def _left_over(total: int, parts: IntArray) -> FloatArray:
@@ -36,7 +36,7 @@ class QueryHeads(Constraint):
     def reason(self, case: Case) -> str:
         tp = first(case.plans.tp)
         heads = next(h for h in case.problem.model.units("heads") if h % tp)
-        return f"{heads} query heads do not divide by TP {tp}"
+        return f"{heads} query heads, or groups of them, do not divide by TP {tp}"
 
 
 class KvHeads(Constraint):
@@ -50,15 +50,22 @@ class KvHeads(Constraint):
     def margin(self, case: Case) -> FloatArray:
         shards = sharding.head_shards(case.plans)
         margins = [np.zeros(len(case.plans))]
-        for heads in case.problem.model.units("kv_heads"):
-            left = np.minimum(heads % shards, shards % heads)
-            margins.append(-left.astype(np.float64))
+        model = case.problem.model
+        dealt: tuple[tuple[Over, IntArray], ...]
+        dealt = (("kv_heads", shards), ("own_heads", case.plans.tp))
+        for over, ranks in dealt:
+            for heads in model.units(over):
+                left = np.minimum(heads % ranks, ranks % heads)
+                margins.append(-left.astype(np.float64))
         return np.min(margins, axis=0)
 
     def reason(self, case: Case) -> str:
         shards = first(sharding.head_shards(case.plans))
-        units = case.problem.model.units("kv_heads")
-        heads = next(h for h in units if h % shards and shards % h)
+        model, tp = case.problem.model, first(case.plans.tp)
+        for heads in model.units("own_heads"):
+            if heads % tp and tp % heads:
+                return f"{heads} key heads and TP {tp} do not divide each other"
+        heads = next(h for h in model.units("kv_heads") if h % shards and shards % h)
         return f"{heads} KV heads and {shards} head shards do not divide each other"
 
 
@@ -394,14 +401,15 @@ class QuantisationBlocks(Constraint):
 
     def margin(self, case: Case) -> FloatArray:
         margin = np.zeros(len(case.plans))
-        for problem, rows in by_format(case.problem, case.plans):
-            for _, width, block in _shards(problem.model, case.plans.take(rows)):
+        for same in by_format(case.problem, case.plans):
+            rows = same.rows
+            for _, width, block in _shards(same.problem.model, same.plans):
                 margin[rows] = np.minimum(margin[rows], -(width % block).astype(np.float64))
         return margin
 
     def reason(self, case: Case) -> str:
-        for problem, rows in by_format(case.problem, case.plans):
-            for name, width, block in _shards(problem.model, case.plans.take(rows)):
+        for same in by_format(case.problem, case.plans):
+            for name, width, block in _shards(same.problem.model, same.plans):
                 if first(width) % block:
                     return (
                         f"a card's share of {name} is {first(width)} wide, not a multiple of the "
@@ -442,6 +450,7 @@ _DEALT = {
     "shared_width": "the shared experts",
     "heads": "query heads",
     "kv_heads": "KV heads",
+    "own_heads": "KV heads",
     "width": "the dense network",
 }
 

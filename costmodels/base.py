@@ -120,11 +120,13 @@ class CostModel(Protocol):
         sequences: IntArray,
         tokens: FloatArray,
         prefix: FloatArray,
+        remaining: FloatArray | None = None,
     ) -> StepEstimate:
         """Time of one pass that takes in ``tokens`` new tokens of each of ``sequences`` sessions.
 
         The sessions are dealt to the attention shards of one instance. ``prefix``: tokens that
-        each session already holds.
+        each session already holds. ``remaining``: tokens of the same prompt that later passes take
+        in; none if not given.
         """
         ...
 

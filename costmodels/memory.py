@@ -1,6 +1,6 @@
 """Bytes on the fullest card of a plan (6-1): weights, KV, activations and workspace."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from costmodels.base import MemoryEstimate
 from costmodels.operators import attention as attention_operators
 from costmodels.operators import ffn as ffn_operators
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.precision import by_format
 from costmodels.remembered import remembered
 from specs.formats import BITS
 from specs.problem import Problem
@@ -51,8 +52,13 @@ class _Stages:
 @remembered
 def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
     """What the stages of all plans hold; the same however many sessions there are."""
+    peaks = tuple(float(shape.peak_context) for shape in problem.workload.classes)
+    return tuple(_by_stage(problem, plans, peaks))
+
+
+def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> Iterator[_Stages]:
+    """Weights, and sessions that hold so many tokens, by stage."""
     model, assumptions = problem.model, problem.assumptions
-    peaks = [float(shape.peak_context) for shape in problem.workload.classes]
     by_kind = np.array(sharding.stack_weights(model, plans, assumptions))
     kept = np.array(
         [
@@ -63,7 +69,6 @@ def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
     drafted = np.array([drafts.session_bytes(problem, plans, n) for n in peaks])
     first, last = _edge_weights(problem, plans)
     head = sharding.head_bytes(model, plans)
-    found = []
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
         layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
@@ -75,8 +80,16 @@ def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
         weights[-1] += np.where(once & (plans.head_tp[rows] == 1), 0.0, head[rows])
         session = layers @ kept[:, :, rows]
         session[:, -1] += drafted[:, rows]
-        found.append(_Stages(rows, weights, session))
-    return tuple(found)
+        yield _Stages(rows, weights, session)
+
+
+def kept_bytes(problem: Problem, plans: PlanTable, tokens: int) -> FloatArray:
+    """Bytes that the busiest card keeps of a session that holds ``tokens`` tokens."""
+    found: FloatArray = np.zeros(len(plans))
+    for same in by_format(problem, plans):
+        for part in _by_stage(same.problem, same.plans, (float(tokens),)):
+            found[same.rows[part.rows]] = part.session[0].max(axis=0)
+    return found
 
 
 def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
@@ -146,7 +159,7 @@ def _activations(problem: Problem, plans: PlanTable, held: FloatArray) -> FloatA
     chunk = np.where(plans.prefill_chunk > 0, np.minimum(plans.prefill_chunk, longest), longest)
     rows = np.maximum(sequences * (1 + plans.mtp), chunk / plans.cp)
     shards = np.where(plans.sp == 1, plans.tp, 1)
-    numbers = rows * model.hidden / shards + rows * _widest(problem, plans)
+    numbers = rows * model.residual_width / shards + rows * _widest(problem, plans)
     verified = sequences * (1 + plans.mtp) * plans.head_tp
     logits = verified * sharding.head_rows(model, plans) * LOGITS_BYTES
     return numbers * model.formats.activations.bytes_per_number + logits

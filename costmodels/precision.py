@@ -1,32 +1,39 @@
 """Plans of one table in several number formats: each set of them is estimated on its own."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
-from specs.precision import in_precision
+from costmodels.remembered import remembered
 from specs.problem import Problem
 
 
-def by_format(problem: Problem, plans: PlanTable) -> Iterator[tuple[Problem, IntArray]]:
-    """Yield the problem in each number format that occurs, with the rows that use it."""
-    if not len(plans):
-        return
+@dataclass(frozen=True)
+class InFormat:
+    """The rows of a table that use one number format, and the problem with that format."""
+
+    problem: Problem
+    plans: PlanTable
+    rows: IntArray
+
+
+@remembered
+def by_format(problem: Problem, plans: PlanTable) -> tuple[InFormat, ...]:
+    """Return the problem in each number format that occurs, with the plans that use it."""
     kinds = len(WORDS["kv_dtype"])
     formats = plans.precision * kinds + plans.kv_dtype
-    for found in np.unique(formats):
-        precision = WORDS["precision"][found // kinds]
-        kv_dtype = WORDS["kv_dtype"][found % kinds]
-        model = in_precision(problem.model, precision, kv_dtype)
-        here = problem if model is problem.model else problem.model_copy(update={"model": model})
-        yield here, np.flatnonzero(formats == found)
-
-
-def _tables(problem: Problem, plans: PlanTable) -> Iterator[tuple[Problem, PlanTable, IntArray]]:
-    for here, rows in by_format(problem, plans):
-        yield here, plans if rows.size == len(plans) else plans.take(rows), rows
+    found = []
+    for number in np.unique(formats):
+        precision = WORDS["precision"][number // kinds]
+        kv_dtype = WORDS["kv_dtype"][number % kinds]
+        here = problem.in_precision(precision, kv_dtype)
+        rows = np.flatnonzero(formats == number)
+        some = plans if rows.size == len(plans) else plans.take(rows)
+        found.append(InFormat(here, some, rows))
+    return tuple(found)
 
 
 def memory_by_format(
@@ -35,7 +42,10 @@ def memory_by_format(
     estimate: Callable[[Problem, PlanTable, IntArray], MemoryEstimate],
 ) -> MemoryEstimate:
     """Join the estimates of the rows of each number format."""
-    parts = [(rows, estimate(p, t, rows)) for p, t, rows in _tables(problem, plans)]
+    parts = [
+        (part.rows, estimate(part.problem, part.plans, part.rows))
+        for part in by_format(problem, plans)
+    ]
     if len(parts) == 1:
         return parts[0][1]
     capacity = np.empty(len(plans))
@@ -50,7 +60,10 @@ def step_by_format(
     estimate: Callable[[Problem, PlanTable, IntArray], StepEstimate],
 ) -> StepEstimate:
     """Join the estimates of the rows of each number format."""
-    parts = [(rows, estimate(p, t, rows)) for p, t, rows in _tables(problem, plans)]
+    parts = [
+        (part.rows, estimate(part.problem, part.plans, part.rows))
+        for part in by_format(problem, plans)
+    ]
     if len(parts) == 1:
         return parts[0][1]
     follows = np.empty(len(plans))

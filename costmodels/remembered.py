@@ -9,23 +9,28 @@ from specs.problem import Problem
 
 Answer = TypeVar("Answer")
 
+_KEPT = 16
+"""Tables whose answers are kept: those of one table in all its number formats, and some more."""
+
 
 def remembered(
     question: Callable[[Problem, PlanTable], Answer],
 ) -> Callable[[Problem, PlanTable], Answer]:
-    """Keep the last answer of a function, for as long as it is asked about the same objects.
+    """Keep the last answers of a function, for as long as it is asked about the same objects.
 
     Problems and tables never change, so the same two objects have the same answer. A search for
     the largest batch asks some twenty times in a row.
     """
-    last: list[tuple[Problem, PlanTable, Answer]] = []
+    kept: tuple[tuple[Problem, PlanTable, Answer], ...] = ()
 
     @wraps(question)
     def answer(problem: Problem, plans: PlanTable) -> Answer:
-        if last and last[0][0] is problem and last[0][1] is plans:
-            return last[0][2]
+        nonlocal kept
+        for known_problem, known_plans, known in kept:
+            if known_problem is problem and known_plans is plans:
+                return known
         found = question(problem, plans)
-        last[:] = [(problem, plans, found)]
+        kept = ((problem, plans, found), *kept[: _KEPT - 1])
         return found
 
     return answer

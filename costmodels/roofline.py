@@ -16,7 +16,7 @@ from costmodels.operators.work import Pass
 from costmodels.pipeline import cycle
 from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
 from costmodels.precision import memory_by_format, step_by_format
-from costmodels.stack import drafted, edges, launched, layer_tallies, taking_turns
+from costmodels.stack import drafted, edges, exposed, launched, layer_tallies
 from costmodels.tally import Tally, overlapped
 from specs.problem import PhaseEfficiency, Problem
 
@@ -54,13 +54,15 @@ class RooflineModel:
         sequences: IntArray,
         tokens: FloatArray,
         prefix: FloatArray,
+        remaining: FloatArray | None = None,
     ) -> StepEstimate:
         """Time of one pass that takes in ``tokens`` tokens of each of ``sequences`` sessions."""
+        left = np.zeros(len(plans)) if remaining is None else remaining
         return step_by_format(
             problem,
             plans,
             lambda here, some, rows: _prefill(
-                here, some, sequences[rows], tokens[rows], prefix[rows]
+                here, some, sequences[rows], tokens[rows], prefix[rows], left[rows]
             ),
         )
 
@@ -88,6 +90,7 @@ def _prefill(
     sequences: IntArray,
     tokens: FloatArray,
     prefix: FloatArray,
+    remaining: FloatArray,
 ) -> StepEstimate:
     turns = _turns(plans, sequences)
     instance = -(-sequences // turns)
@@ -97,14 +100,15 @@ def _prefill(
         instance_sequences=instance,
         new_tokens=tokens,
         held_tokens=prefix,
+        remaining_tokens=remaining,
     )
     return _forward(problem, plans, pass_, np.ones_like(plans.tp), turns, sequences)
 
 
 def _turns(plans: PlanTable, sequences: IntArray) -> IntArray:
-    """Parts of a batch that take turns on a card; a single sequence cannot be halved."""
+    """Parts of a batch that take turns on a card; one sequence of a shard cannot be halved."""
     halved = plans.overlap == WORDS["overlap"].index("two_batch")
-    return np.where(halved & (sequences > 1), 2, 1)
+    return np.where(halved & (sequences > plans.attention_dp), 2, 1)
 
 
 def _forward(
@@ -118,16 +122,16 @@ def _forward(
     """Compose operators, collectives, stages and overhead into one step."""
     efficiency: PhaseEfficiency = getattr(problem.assumptions.efficiency, pass_.phase)
     model = problem.model
-    layers = [
-        launched(problem, taking_turns(problem, layer, turns), turns)
-        for layer in layer_tallies(problem, model.kinds, plans, pass_, efficiency)
-    ]
+    halves = layer_tallies(problem, model.kinds, plans, pass_, efficiency)
+    layers = [launched(problem, layer, turns) for layer in exposed(problem, plans, halves, turns)]
     first, last = edges(problem, plans, pass_, efficiency)
     if (turns > 1).any():
         first, last = first.times(turns), last.times(turns)
-    if model.draft and pass_.phase == "decode" and (plans.mtp > 0).any():
+    if model.draft and (plans.mtp > 0).any():
         draft = drafted(problem, model.draft, plans, pass_, efficiency)
-        last.add_scaled(draft.times(turns), plans.mtp)
+        # One proposal after the other in decode; a prompt passes the module once.
+        passes = plans.mtp if pass_.phase == "decode" else np.minimum(plans.mtp, 1)
+        last.add_scaled(draft.times(turns), passes)
     whole = Tally(len(plans))
     for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.add_scaled(layer, count)
@@ -139,7 +143,7 @@ def _forward(
     follows = np.sum(list(components.values()), axis=0)
     if (plans.pp > 1).any():
         follows = _pipeline(
-            problem, plans, pass_, parts, efficiency, layers, (first, last), components
+            problem, plans, pass_, (parts, turns), efficiency, layers, (first, last), components
         )
     components["overhead"] = overhead
     return StepEstimate(components, follows + overhead, {**whole.work, **whole.counts})
@@ -149,17 +153,22 @@ def _pipeline(
     problem: Problem,
     plans: PlanTable,
     pass_: Pass,
-    parts: IntArray,
+    shares: tuple[IntArray, IntArray],
     efficiency: PhaseEfficiency,
     layers: list[Tally],
     edges: tuple[Tally, Tally],
     components: dict[str, FloatArray],
 ) -> FloatArray:
-    """Add the hand-over between stages and the wait for the slowest one; return its time."""
+    """Add the hand-over between stages and the wait for the slowest one; return its time.
+
+    ``shares``: micro-batches, and the parts of each that take turns on a card.
+    """
     number_bytes = problem.model.formats.activations.bytes_per_number
     shards = np.where(plans.sp == 1, plans.tp, 1)
-    size = pass_.rank_tokens(plans.cp) * problem.model.hidden * number_bytes / shards
+    parts, turns = shares
+    size = pass_.rank_tokens(plans.cp) * problem.model.residual_width * number_bytes / shards
     sends, slowest_send = boundary_seconds(problem.hardware, plans, size, efficiency.network)
+    sends, slowest_send = sends * turns, slowest_send * turns
     components["pipeline_send"] = sends
     overlap = problem.assumptions.overlap
     per_layer = np.array([layer.totals(overlap) for layer in layers])

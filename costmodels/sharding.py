@@ -86,6 +86,7 @@ def shared_ranks(plans: PlanTable) -> IntArray:
 _RANKS: dict[Over, Callable[[PlanTable], IntArray]] = {
     "heads": lambda plans: plans.tp,
     "kv_heads": head_shards,
+    "own_heads": lambda plans: plans.tp,
     "width": lambda plans: plans.tp,
     "shared_width": shared_ranks,
     "expert_width": lambda plans: plans.expert_tp,
@@ -123,7 +124,8 @@ def matrix_share(
     whole = matrix.times * matrix_bytes(number_format, matrix.rows, matrix.columns)
     if assumptions.read_shards == "even":
         ranks = plans.tp if matrix.cut else np.ones_like(plans.tp)
-        return matrix.numbers / ranks, whole / plans.tp
+        shards = plans.o_proj_tp if matrix.projects_output else np.ones_like(plans.tp)
+        return matrix.numbers / ranks, whole / (plans.tp * shards)
     rows, columns = shard(matrix, plans)
     shape = plans.tp.shape
     numbers = np.broadcast_to(matrix.times * np.multiply(rows, columns, dtype=np.float64), shape)
@@ -271,8 +273,13 @@ def _engram_weights(model: ModelSpec, table: Engram, plans: PlanTable) -> FloatA
 def _held(
     model: ModelSpec, matrices: Iterable[Matrix], plans: PlanTable, assumptions: Assumptions
 ) -> dict[str, FloatArray]:
-    """Bytes of matrices on one card by tensor class: what is not dealt lies there whole."""
+    """Bytes of matrices on one card by tensor class: what is not dealt lies there whole.
+
+    Reading one copy from all cards of a stage (``read_shards: pooled``) changes nothing here.
+    """
     matrices = tuple(matrices)
+    if assumptions.read_shards == "pooled":
+        assumptions = assumptions.model_copy(update={"read_shards": "exact"})
     dealt = matrix_shares(model, [m for m in matrices if m.cut], plans, assumptions)
     found = {tensor: size for tensor, (_, size) in dealt.items()}
     for matrix in matrices:
@@ -320,7 +327,16 @@ def stream_heads(stream: Stream, plans: PlanTable) -> IntArray:
 
     ``kv_split`` ranks share the history of the same heads, so heads are dealt to fewer shards.
     """
-    return -(-stream.heads // head_shards(plans))
+    return -(-stream.heads // (plans.tp if stream.is_window else head_shards(plans)))
+
+
+def attending(stream: Stream, plans: PlanTable) -> IntArray:
+    """Query heads that one rank attends to a stream with."""
+    if not stream.dealt:
+        return np.full_like(plans.tp, stream.query_heads)
+    if stream.is_window:
+        return -(-stream.query_heads // plans.tp)
+    return attended_heads(stream.query_heads, plans)
 
 
 def entry_bytes(model: ModelSpec, stream: Stream, plans: PlanTable) -> FloatArray:
@@ -331,7 +347,7 @@ def entry_bytes(model: ModelSpec, stream: Stream, plans: PlanTable) -> FloatArra
 
 def stream_share(stream: Stream, plans: PlanTable) -> FloatArray:
     """Share of a stream's entries that one rank holds; windows are too short to be split."""
-    return history_share(plans) if stream.kept is None else np.ones(len(plans))
+    return np.ones(len(plans)) if stream.is_window else history_share(plans)
 
 
 def state_bytes(model: ModelSpec, state: State, plans: PlanTable) -> FloatArray:
@@ -359,6 +375,9 @@ def session_bytes(
             share = entries(stream, tokens) * stream_share(stream, plans)
             total = total + entry_bytes(model, stream, plans) * share
     for state in parts.states:
-        if state.passed or assumptions.compressor_state == "counted":
+        if state.passed:
+            # One after each token that a step verifies, to return to.
+            total = total + state_bytes(model, state, plans) * (1 + plans.mtp)
+        elif assumptions.compressor_state == "counted":
             total = total + state_bytes(model, state, plans)
     return total

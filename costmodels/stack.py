@@ -41,10 +41,12 @@ def layer_tallies(
             if last is not None:
                 parts = kind.attention.parts(problem.model.hidden, "prefill")
                 skipped = attention.kept_only(problem, parts, plans, pass_, here)
+                half = _if_any(half, here)
                 half.join(tally_of(problem, plans, skipped, [], efficiency))
             attentions[of_attention] = half
         if of_network not in networks:
-            networks[of_network] = _network(problem, kind.ffn, plans, here, efficiency)
+            half = _network(problem, kind.ffn, plans, here, efficiency)
+            networks[of_network] = half if last is None else _if_any(half, here)
         layer = Tally(len(plans))
         layer.join(attentions[of_attention])
         layer.join(networks[of_network])
@@ -53,6 +55,13 @@ def layer_tallies(
             layer.join(tally_of(problem, plans, table, [], efficiency))
         layers.append(layer)
     return layers
+
+
+def _if_any(half: Tally, pass_: Pass) -> Tally:
+    """Return half a layer, or nothing where no token passes it."""
+    found = half.times((pass_.new_tokens > 0).astype(np.int64))
+    found.counts.update(half.counts)
+    return found
 
 
 def _attention(
@@ -142,10 +151,12 @@ def edges(
 def _projected(pass_: Pass) -> FloatArray:
     """Tokens of a rank that are projected onto the vocabulary.
 
-    A prefill needs only the last position of each sequence, a step all that it verifies.
+    A prompt needs only its last position, which the last of its passes takes in; a step needs all
+    positions that it verifies.
     """
-    tokens = pass_.new_tokens if pass_.phase == "decode" else 1.0
-    return np.asarray(pass_.rank_sequences * tokens, dtype=np.float64)
+    if pass_.phase == "decode":
+        return pass_.rank_sequences * pass_.new_tokens
+    return pass_.rank_sequences * (pass_.remaining_tokens == 0)
 
 
 def _head(
@@ -155,7 +166,8 @@ def _head(
     model, rows = problem.model, _projected(pass_)
     together = rows * plans.head_tp
     flops = 2.0 * together * (float(model.hidden) * sharding.head_rows(model, plans))
-    operators.append(Operator("dense_weights", "head", "head", flops, _head_read(problem, plans)))
+    read = _head_read(problem, plans) * (rows > 0)
+    operators.append(Operator("dense_weights", "head", "head", flops, read))
     if not (plans.head_tp > 1).any():
         return []
     size = together * model.hidden * model.formats.activations.bytes_per_number
@@ -173,13 +185,17 @@ def _head_read(problem: Problem, plans: PlanTable) -> FloatArray:
 def drafted(
     problem: Problem, draft: Draft, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
 ) -> Tally:
-    """One proposal of the draft module: its layers and the output head, one token a session."""
+    """One pass of the draft module: in decode a proposal, one token a session and the output head.
+
+    A prefill takes the prompt through the module as well, to leave its context there.
+    """
     model = problem.model
-    one = replace(pass_, new_tokens=np.ones(len(plans)))
+    proposing = pass_.phase == "decode"
+    one = replace(pass_, new_tokens=np.ones(len(plans))) if proposing else pass_
     rows = one.rank_tokens(plans.cp)
     join = Matrix("attention", model.hidden, model.hidden, times=draft.projections)
     operators = dense(problem, (join,), plans, rows, "attention_projection")
-    exchanges = _head(problem, plans, one, operators)
+    exchanges = _head(problem, plans, one, operators) if proposing else []
     found = tally_of(problem, plans, operators, exchanges, efficiency)
     kinds = [Layer.of(group) for group in draft.layers]
     layers = layer_tallies(problem, kinds, plans, one, efficiency)
@@ -190,31 +206,49 @@ def drafted(
 
 
 def launched(problem: Problem, layer: Tally, turns: IntArray | int) -> Tally:
-    """Add the launch time of a layer, which nothing hides."""
+    """Return a layer with its launch time, which nothing hides."""
     launch = problem.assumptions.layer_launch
-    if launch:
-        layer.exchange["launch"] = launch * turns * np.ones(layer.plans)
-    return layer
+    if not launch:
+        return layer
+    seconds = launch * turns * np.ones(layer.plans)
+    return replace(layer, exchange={**layer.exchange, "launch": seconds})
 
 
-def taking_turns(problem: Problem, layer: Tally, turns: IntArray) -> Tally:
-    """Return a layer with the part of its exchanges that stays exposed.
+def exposed(
+    problem: Problem, plans: PlanTable, layers: Sequence[Tally], turns: IntArray
+) -> list[Tally]:
+    """Return layers of all turns, with the part of their exchanges that stays exposed.
 
     Two half batches take turns: while one computes, the other exchanges, so of each pair the
     shorter is hidden, but for the last exchange of a pass, which has nothing left to hide behind.
-    With ``communication: hidden`` every exchange hides behind the work of its own layer.
+    With ``communication: hidden`` every exchange hides behind the work of its layer.
     """
     hidden = problem.assumptions.communication == "hidden"
-    if not (hidden or (turns > 1).any()):
-        return layer
-    if not layer.exchange:
-        return layer.times(turns)
-    local = np.sum(list(layer.local(problem.assumptions.overlap).values()), axis=0)
-    sent = np.sum(list(layer.exchange.values()), axis=0)
+    if not hidden and not (turns > 1).any():
+        return list(layers)
+    most = 1.0 if hidden else np.where(turns > 1, 1 - 1 / (2 * problem.model.layer_count), 0.0)
+    if problem.assumptions.overlap == "per_operator":
+        behind = [_covered(problem, layer) for layer in layers]
+    else:
+        # What hides an exchange must be charged: reads and computing are summed over the step.
+        whole = Tally(len(plans))
+        for count, layer in zip(problem.model.kind_counts, layers, strict=True):
+            whole.add_scaled(layer, count)
+        behind = [_covered(problem, whole)] * len(layers)
+    return [
+        replace(
+            layer.times(turns),
+            exchange={
+                name: values * turns * (1 - most * share) for name, values in layer.exchange.items()
+            },
+        )
+        for layer, share in zip(layers, behind, strict=True)
+    ]
+
+
+def _covered(problem: Problem, stretch: Tally) -> FloatArray:
+    """Share of the exchanges of a stretch that its work on the card is long enough to hide."""
+    local = np.sum(list(stretch.local(problem.assumptions.overlap).values()), axis=0)
+    sent = np.sum([np.zeros(stretch.plans), *stretch.exchange.values()], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        covered = np.where(sent > 0, np.minimum(local, sent) / sent, 0.0)
-    last = 1 - 1 / (2 * problem.model.layer_count)
-    share = covered if hidden else np.where(turns > 1, covered * last, 0.0)
-    found = layer.times(turns)
-    found.exchange = {name: values * (1 - share) for name, values in found.exchange.items()}
-    return found
+        return np.where(sent > 0, np.minimum(local, sent) / sent, 0.0)

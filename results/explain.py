@@ -13,7 +13,7 @@ from results.detail import Document, PlanDetail, number, violations
 from results.ranking import Ranking
 from specs.errors import SpecError, nearest
 from specs.load import load_problem
-from specs.space import AXES
+from specs.space import AXES, MOST_DRAFTED
 
 SCHEMA = "planner/explanation/1"
 
@@ -47,12 +47,10 @@ def _value(axis: str, value: str) -> int:
         if value in {"true", "false"}:
             return int(value == "true")
         raise SpecError.single("plan.sp", value, "expected true or false")
-    if (
-        not (value.isascii() and value.isdigit())
-        or int(value) < min(NEUTRAL[axis], 1)
-        or int(value) > 10**9
-    ):
-        raise SpecError.single(f"plan.{axis}", value, "expected a whole number, at least 1")
+    least, most = min(NEUTRAL[axis], 1), MOST_DRAFTED if axis == "mtp" else 10**9
+    if not (value.isascii() and value.isdigit()) or not least <= int(value) <= most:
+        expected = f"expected a whole number, {least} to {most}"
+        raise SpecError.single(f"plan.{axis}", value, expected)
     return int(value)
 
 

@@ -5,7 +5,6 @@ import numpy as np
 from costmodels.plans import WORDS
 from results.detail import PlanDetail
 from results.words import quantity
-from specs.precision import in_precision
 from specs.problem import Problem
 
 _MATTERS = 0.01
@@ -16,12 +15,11 @@ def hangs_on_rates(problem: Problem, detail: PlanDetail) -> list[str]:
     """Say how the step of a plan changes at the BF16 rate, and which formats are widened."""
     plan = detail.plan
     precision, kv = (WORDS[a][int(plan.column(a)[0])] for a in ("precision", "kv_dtype"))
-    model = in_precision(problem.model, precision, kv)
-    here = problem.model_copy(update={"model": model})
+    here = problem.in_precision(precision, kv)
     found = []
     widened: dict[tuple[str, str], list[str]] = {}
     for tensor in here.multiplied:
-        own, used = model.formats.compute_dtype(tensor), here.multiplied_in(tensor)
+        own, used = here.model.formats.compute_dtype(tensor), here.multiplied_in(tensor)
         if own != used and problem.assumptions.matmul_dtype == "own":
             widened.setdefault((own, used), []).append(tensor)
     for (narrow, wide_format), tensors in widened.items():

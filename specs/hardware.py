@@ -70,7 +70,6 @@ class Level(Spec):
     source: str = ""
     """Where the latency was measured: published values differ by path."""
 
-
     @property
     def alpha(self) -> float:
         """Start-up time of one message; NaN where none is stated."""

@@ -13,7 +13,6 @@ from specs.formats import Formats
 from specs.tensors import Matrix, Over, Parts, Vectors
 from specs.units import Bytes, TokensAtLeastOne
 
-
 MOST_LAYERS = 10_000
 """Layers that a stack may have; each of them is dealt to a stage."""
 
@@ -231,10 +230,11 @@ class ModelSpec(Spec):
 
     @cached_property
     def matrices(self) -> tuple[Matrix, ...]:
-        """The distinct matrices of all kinds of layer, routed experts excepted."""
+        """The distinct matrices of all kinds of layer, drafting ones too, experts excepted."""
+        drafting = self.draft.layers if self.draft else ()
         parts = [
             p
-            for k in self.kinds
+            for k in (*self.kinds, *map(Layer.of, drafting))
             for p in (k.attention.parts(self.hidden, "decode"), k.ffn.parts(self.hidden))
         ]
         return tuple(dict.fromkeys(matrix for part in parts for matrix in part.matrices))
@@ -248,6 +248,11 @@ class ModelSpec(Spec):
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return bool(self.moe)
+
+    @property
+    def residual_width(self) -> int:
+        """Numbers of all residual streams of one token."""
+        return self.hidden * max(self.hyper_connections, 1)
 
     @property
     def mixer(self) -> Parts:

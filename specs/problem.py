@@ -11,9 +11,11 @@ from pydantic import (
 )
 
 from specs.base import Count, CountOrZero, Spec
+from specs.ffn import MoeFfn
 from specs.formats import WIDER, Dtype
 from specs.hardware import HardwareSpec
-from specs.model import ModelSpec
+from specs.model import Layer, ModelSpec
+from specs.precision import CHECKPOINT, in_precision
 from specs.space import Space
 from specs.units import (
     BytesOrZero,
@@ -281,8 +283,7 @@ class Problem(Spec):
                 f"none; set it, e.g. 10.2 kW"
             )
         self._check_levels()
-        for tensor in self.multiplied:
-            self.compute_peak(tensor)
+        self._check_rates()
 
     def _check_levels(self) -> None:
         """Refuse a machine that does not state how the cards that may work together are joined."""
@@ -291,10 +292,31 @@ class Problem(Spec):
             for figure in ("bandwidth", "latency"):
                 if within < self.card_limit and getattr(level, figure) is None:
                     raise ValueError(
-                        f"hardware.levels[{position}].{figure} is needed for plans of more than "
-                        f"{within} card{'s'[: within > 1]}, and {self.hardware.name} has none; set it, or limits.cards"
+                        f"hardware.levels[{position}].{figure} is needed where more cards than "
+                        f"{within} may work together, and {self.hardware.name} has none; set it, "
+                        f"or limits.cards"
                     )
             within = level.size
+
+    def _check_rates(self) -> None:
+        """Refuse formats that the card cannot multiply, those of stated recipes among them."""
+        stated = self.space.precision if isinstance(self.space.precision, tuple) else ()
+        for precision in dict.fromkeys((CHECKPOINT, *stated)):
+            here = self.in_precision(precision)
+            for tensor in here.multiplied:
+                here.compute_peak(tensor)
+
+    def in_precision(self, precision: str, kv_dtype: str = CHECKPOINT) -> "Problem":
+        """Return the problem with the formats of a recipe."""
+        model = in_precision(self.model, precision, kv_dtype)
+        return self if model is self.model else self.model_copy(update={"model": model})
+
+    def can_multiply(self, precision: str) -> bool:
+        """Whether the card states a rate for all formats of a recipe, or for wider ones."""
+        here = self.in_precision(precision)
+        peaks = self.hardware.card.peak
+        wanted = {here.model.formats.compute_dtype(tensor) for tensor in here.multiplied}
+        return all(any(d in peaks for d in (own, *WIDER[own])) for own in wanted)
 
     @property
     def multiplied(self) -> tuple[str, ...]:
@@ -302,12 +324,13 @@ class Problem(Spec):
         model = self.model
         found = {"head", *(matrix.tensor for matrix in model.matrices)}
         found |= {matrix.tensor for matrix in model.mixer.matrices}
-        for kind in model.kinds:
+        drafting = map(Layer.of, model.draft.layers if model.draft else ())
+        for kind in (*model.kinds, *drafting):
+            found |= {"experts"} if isinstance(kind.ffn, MoeFfn) else set()
             attention = kind.attention.parts(model.hidden, "decode")
             found |= {stream.tensor for stream in attention.streams}
             found |= {"state"} if attention.states else set()
             found |= {"engram"} if kind.engram else set()
-        found |= {"experts"} if model.is_moe else set()
         return tuple(sorted(found))
 
     @property

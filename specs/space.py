@@ -9,6 +9,9 @@ from specs.base import Count, CountOrZero, Spec
 MOST_VALUES = 1000
 """Values that may be listed for one axis."""
 
+MOST_DRAFTED = 16
+"""Tokens that a step may verify beside its own."""
+
 
 Precision = Literal[
     "checkpoint",
@@ -42,6 +45,11 @@ Degrees = Annotated[
 ]
 Counts = Annotated[
     Literal["open"] | Annotated[tuple[CountOrZero, ...], _LISTED],
+    BeforeValidator(_as_tuple),
+]
+Drafts = Annotated[
+    Literal["open"]
+    | Annotated[tuple[Annotated[CountOrZero, Field(le=MOST_DRAFTED)], ...], _LISTED],
     BeforeValidator(_as_tuple),
 ]
 Switches = Annotated[
@@ -122,7 +130,8 @@ class Space(Spec):
     """Further equal instances that only take in prompts and hand their KV over (``steady``), 0 for
     prompts on the same cards. Default 0; ``open``: every count up to the cards."""
     precision: Precisions | None = None
-    """Recipe of weight formats. Default ``checkpoint``; ``open``: all recipes."""
+    """Recipe of weight formats. Default ``checkpoint``; ``open``: all that the card can
+    multiply."""
     kv_dtype: KvDtypes | None = None
     """Format of keys and values. Default ``checkpoint``; ``open``: all."""
     batch: Degrees | None = None
@@ -137,7 +146,7 @@ class Space(Spec):
     prefill_chunk: Counts | None = None
     """Tokens of a prompt that one pass takes in; 0 for whole prompts. Default 0; ``open``: powers
     of two from 512 to 32768."""
-    mtp: Counts | None = None
+    mtp: Drafts | None = None
     """Tokens that the draft module proposes in each step. Default 0; ``open``: 0 to 5."""
     allreduce: AllReduce | None = None
     """Algorithm of AllReduce. Default ``auto``: the faster one for each group and size."""

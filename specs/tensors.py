@@ -7,9 +7,10 @@ themselves with these; nothing above asks which kind it has before it.
 from dataclasses import dataclass
 from typing import Literal
 
-Over = Literal["heads", "kv_heads", "width", "shared_width", "expert_width"]
-"""What a cut deals out: query heads and widths over TP, KV heads over the ranks of a TP group that
-hold different heads, shared experts over TP unless they are copied, experts over expert TP."""
+Over = Literal["heads", "kv_heads", "own_heads", "width", "shared_width", "expert_width"]
+"""What a cut deals out: query heads and widths over TP; KV heads over the ranks of a TP group that
+hold different heads, or over all of them (``own_heads``) where no history is split; shared experts
+over TP unless they are copied; experts over expert TP."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ class Stream:
     seen: int | None = None
     owned: bool = True
     dealt: bool = True
+
+    @property
+    def is_window(self) -> bool:
+        """Whether only the last entries are kept: too few to split over ranks."""
+        return self.kept is not None
 
     @property
     def most_seen(self) -> int | None:

@@ -54,7 +54,7 @@ def pairs(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> Fl
         # Tokens that are verified together see nearly the same context, the last one most.
         return new * seen_entries(stream, held + new) * sharding.stream_share(stream, plans)
     # Prefill splits the queries over CP, not the history.
-    share = 1.0 / plans.kv_split if stream.kept is None else np.ones(len(plans))
+    share = 1.0 / plans.kv_split if not stream.is_window else np.ones(len(plans))
     end, chunk = held + new, new / plans.cp
     if problem.assumptions.prefill_context == "middle":
         return chunk * seen_entries(stream, held + new / 2) * share
@@ -96,8 +96,10 @@ def operators(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> 
             found += dense(problem, (matrix,), plans, entries, "attention_projection")
     expanding = [matrix for matrix in parts.matrices if matrix.expands]
     if expanding:
-        # A prefill makes keys and values of its prefix again; the matrix is read already.
-        again = pass_.rank_sequences * pass_.held_tokens
+        # A prefill makes keys and values of its prefix again, and of what other CP ranks take in,
+        # as latents travel; the matrix is read already.
+        others = pass_.new_tokens * (1 - 1 / plans.cp)
+        again = pass_.rank_sequences * (pass_.held_tokens + others)
         for tensor, (numbers, _) in sharding.matrix_shares(
             problem.model, expanding, plans, problem.assumptions
         ).items():
@@ -115,15 +117,16 @@ def kept_only(
 ) -> list[Operator]:
     """What the tokens that do not pass a layer still leave in its context.
 
-    ``whole`` is the pass of all tokens, ``passed`` that of those that pass the layer, which has
-    read the matrices already.
+    ``whole`` is the pass of all tokens, ``passed`` that of those that pass the layer; where any
+    do, the matrices have been read already.
     """
     found = []
     for matrix in parts.matrices:
         if matrix.keeps:
             rows = _completed(matrix.ratio, plans, whole) - _completed(matrix.ratio, plans, passed)
             made = dense(problem, (matrix,), plans, rows, "attention_projection")
-            found += [replace(operator, bytes=np.zeros(len(plans))) for operator in made]
+            unread = passed.new_tokens == 0
+            found += [replace(operator, bytes=operator.bytes * unread) for operator in made]
     return found
 
 
@@ -135,9 +138,7 @@ def _completed(ratio: int, plans: PlanTable, pass_: Pass) -> FloatArray:
 
 
 def _stream(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> Operator:
-    heads = (
-        sharding.attended_heads(stream.query_heads, plans) if stream.dealt else (stream.query_heads)
-    )
+    heads = sharding.attending(stream, plans)
     read = read_entries(problem, stream, plans, pass_)
     size = sharding.entry_bytes(problem.model, stream, plans)
     return Operator(
@@ -150,10 +151,14 @@ def _stream(problem: Problem, stream: Stream, plans: PlanTable, pass_: Pass) -> 
 
 
 def _state(model: ModelSpec, state: State, plans: PlanTable, pass_: Pass) -> Operator:
-    """A pass reads each state and writes it back; every token updates it."""
+    """A pass reads each state and writes it back; every token updates it.
+
+    A step that verifies drafted tokens writes a state after each of them, to return to.
+    """
     heads = -(-state.heads // plans.tp)
     flops = float(state.flops) * heads * pass_.rank_tokens(plans.cp)
-    size = 2.0 * pass_.rank_sequences * sharding.state_bytes(model, state, plans)
+    written = pass_.new_tokens if pass_.phase == "decode" else 1.0
+    size = (1.0 + written) * pass_.rank_sequences * sharding.state_bytes(model, state, plans)
     return Operator("state", "attention", "state", flops, size)
 
 
@@ -163,7 +168,7 @@ def exchanges(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> 
     rows = pass_.rank_tokens(plans.cp)
     number_bytes = problem.model.formats.activations.bytes_per_number
     one = np.ones_like(plans.tp)
-    if parts.streams:
+    if any(not stream.is_window for stream in parts.streams):
         heads = sharding.attended_heads(parts.heads, plans)
         partial = rows * heads * (parts.output_width + STATISTICS) * MERGE_BYTES
         if (plans.kv_split > 1).any():

@@ -59,12 +59,12 @@ def exchanges(problem: Problem, ffn: Ffn, plans: PlanTable, pass_: Pass) -> list
     if not isinstance(ffn, MoeFfn):
         return output_sum(problem, plans, rows) if ffn.parts(problem.model.hidden).matrices else []
     found = _expert_sums(problem, ffn, plans, pass_)
-    if not (plans.attention_dp > 1).any():
-        return found
-    found += _dispatch(problem, ffn, plans, pass_)
-    if ffn.shared_intermediate and (plans.tp > 1).any():
-        # Without dispatch the sums over the experts take the shared ones with them.
-        ranks = np.where(plans.attention_dp > 1, plans.tp, 1)
+    if (plans.attention_dp > 1).any():
+        found += _dispatch(problem, ffn, plans, pass_)
+    if ffn.shared_intermediate:
+        # Without dispatch the sums over experts of full width take the shared ones with them.
+        alone = (plans.attention_dp > 1) | (ffn.latent is not None)
+        ranks = np.where(alone, sharding.shared_ranks(plans), 1)
         size = sum_bytes(problem, rows, problem.model.hidden)
         found.append(Exchange("allreduce", "allreduce", ranks, np.ones_like(plans.tp), size))
     return found

@@ -25,6 +25,7 @@ class Pass:
     ``instance_sequences``  sequences in the whole instance, over its attention shards
     ``new_tokens``          tokens that each sequence feeds in (1 in decode)
     ``held_tokens``         tokens that each sequence already holds, on average
+    ``remaining_tokens``    tokens of each prompt that later passes take in
     """
 
     phase: Phase
@@ -32,6 +33,7 @@ class Pass:
     instance_sequences: IntArray
     new_tokens: FloatArray
     held_tokens: FloatArray
+    remaining_tokens: FloatArray | float = 0.0
 
     def rank_tokens(self, cp: IntArray) -> FloatArray:
         """Rows that one card multiplies: prefill splits the sequence over CP, decode cannot."""
@@ -39,8 +41,8 @@ class Pass:
         return tokens / cp if self.phase == "prefill" else tokens
 
     def last_tokens(self, most: int) -> "Pass":
-        """Return the pass of the last ``most`` new tokens, the others being held already."""
-        new = np.minimum(self.new_tokens, most)
+        """Return the pass of those new tokens that are among the last ``most`` of their prompt."""
+        new = np.clip(most - self.remaining_tokens, 0.0, self.new_tokens)
         held = self.held_tokens + self.new_tokens - new
         return replace(self, new_tokens=new, held_tokens=held)
 

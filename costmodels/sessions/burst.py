@@ -198,7 +198,10 @@ def _run(
         steps = min(shapes[s].generate - made[s] for s in active)
         fresh = [s for s in active if not made[s]]
         if fresh:
-            first[fresh] = clock + server.first(held)
+            # The first step takes its whole time, whatever it makes beside the first token.
+            whole = server.first(held)
+            first[fresh] = clock + whole
+            clock = clock + whole - server.steps(held, 1)
         clock = clock + server.steps(held, steps)
         for session in active:
             made[session] += steps

@@ -18,7 +18,7 @@ import numpy as np
 from costmodels.base import CostModel
 from costmodels.drafts import tokens_per_step
 from costmodels.memory import largest_true
-from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.sessions.handover import handover_seconds
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
 from costmodels.sessions.steps import prompt_seconds
@@ -140,7 +140,11 @@ class SteadyLoad:
         in_flight = batch * self.plans.replicas
         if self.problem.workload.concurrency is not None:
             in_flight = np.minimum(in_flight, self.problem.workload.concurrency)
-        return np.minimum(in_flight / (pace.tpot * generate), self.delivered)
+        lasting = pace.tpot * generate
+        if self.problem.workload.concurrency is not None and self.apart.any():
+            # Sessions whose prompts are taken in elsewhere are in flight as well.
+            lasting = np.where(self.apart, self.mix.arriving @ pace.last, lasting)
+        return np.minimum(in_flight / lasting, self.delivered)
 
     @cached_property
     def delivered(self) -> FloatArray:
@@ -164,8 +168,9 @@ class SteadyLoad:
         passing, _ = self._prompts(one)
         passing = passing + self.handover
         prompted = np.array([float(c.prompt > 0) for c in self.problem.workload.classes])
-        # The prefill makes the first token.
+        # The prefill makes the first token; else the first step does, in its whole time.
         steps = (self.mix.generate - prompted)[:, None] * token
+        steps = steps + (1 - prompted)[:, None] * (step - token)
         return Pace(token, np.where(prompted[:, None] > 0, passing, step), passing + steps)
 
     def slack(self, pace: Pace) -> dict[str, FloatArray]:
@@ -243,7 +248,8 @@ def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
     are filled unevenly. Those are tried, each with the whole rounds below it, and a ladder of
     smaller batches stands in for the jumps of a measured table.
     """
-    round_size = load.plans.attention_dp * load.plans.microbatches
+    turns = 1 + (load.plans.overlap == WORDS["overlap"].index("two_batch"))
+    round_size = load.plans.attention_dp * load.plans.microbatches * turns
     best = np.maximum(largest, 1)
     best_rate = _rate(load, best)
     for turn in _turns(load, largest):

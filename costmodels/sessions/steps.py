@@ -13,11 +13,11 @@ from specs.problem import Problem
 _LINEAR = 1e-13
 """Relative gap to the chord below which a stretch counts as linear."""
 
-_INNER = (0.25, 0.5, 0.75)
-"""Places at which a stretch that need not be convex is compared with its chord."""
+_NEARLY = 1e-4
+"""Relative difference of two rules of integration below which the finer one is taken."""
 
-_NEARLY = 1e-6
-"""The same for contexts that are kept in entries of several tokens, which grow in small jumps."""
+_ONE_BY_ONE = 8
+"""Steps up to which a sum with jumps is taken step by step."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,12 @@ class Held:
 
 
 def summed(
-    at: Callable[[IntArray, float], FloatArray],
-    rows: IntArray,
-    start: float,
-    steps: int,
-    tolerance: float = _LINEAR,
+    at: Callable[[IntArray, float], FloatArray], rows: IntArray, start: float, steps: int
 ) -> FloatArray:
     """Sum of ``at(rows, start + i)`` over ``i < steps``, from few evaluations, shape ``(rows,)``.
 
-    A stretch whose inner quarters lie on the chord of its ends is taken as linear, and its sum
-    follows from the two ends; others are halved.
+    Exact where the values are convex and piecewise linear: a stretch whose middle lies on the chord
+    of its ends is linear, and its sum follows from the two ends; others are halved.
     """
     if steps == 0:
         return np.zeros(rows.size)
@@ -82,18 +78,41 @@ def summed(
     last = at(rows, start + steps - 1)
     if steps == 2:
         return first + last
-    total = steps * (first + last) / 2
-    off = np.zeros(rows.size)
-    for share in _INNER if tolerance > _LINEAR else (0.5,):
-        gap = at(rows, start + share * (steps - 1)) - (first + share * (last - first))
-        off = np.maximum(off, np.abs(gap) / last)
-    bent = np.flatnonzero(off > tolerance)
+    chord = (first + last) / 2
+    total = steps * chord
+    bent = np.flatnonzero(np.abs(at(rows, start + (steps - 1) / 2) - chord) > _LINEAR * chord)
     if bent.size:
         half = steps // 2
-        some = rows[bent]
-        total[bent] = summed(at, some, start, half, tolerance)
-        total[bent] += summed(at, some, start + half, steps - half, tolerance)
+        total[bent] = summed(at, rows[bent], start, half)
+        total[bent] += summed(at, rows[bent], start + half, steps - half)
     return total
+
+
+def nearly_summed(
+    at: Callable[[IntArray, float], FloatArray], rows: IntArray, start: float, steps: int
+) -> FloatArray:
+    """Like :func:`summed`, for values that grow in small jumps and bend either way.
+
+    Simpson's rule over quarters, and over their halves where the two differ by more than
+    :data:`_NEARLY`. Short sums are added one by one.
+    """
+    if steps <= _ONE_BY_ONE:
+        return np.sum([np.zeros(rows.size), *(at(rows, start + i) for i in range(steps))], axis=0)
+    ends = steps - 1
+    values = np.array([at(rows, start + ends * share) for share in (0, 0.25, 0.5, 0.75, 1)])
+    coarse = steps * (np.array([1, 4, 1]) @ values[::2]) / 6
+    total: FloatArray = steps * (np.array([1, 4, 2, 4, 1]) @ values) / 12
+    bent = np.flatnonzero(np.abs(total - coarse) > _NEARLY * total)
+    if bent.size:
+        half = steps // 2
+        total[bent] = nearly_summed(at, rows[bent], start, half)
+        total[bent] += nearly_summed(at, rows[bent], start + half, steps - half)
+    return total
+
+
+def _sum_of(problem: Problem) -> Callable[..., FloatArray]:
+    """Return the sum that fits how the layers of a model keep their context."""
+    return nearly_summed if problem.model.stepped else summed
 
 
 def token_seconds(
@@ -112,15 +131,14 @@ def decode_span(
     held: Held,
     tokens: int,
 ) -> FloatArray:
-    """Seconds until each session has ``tokens`` more, the first step with ``held`` at its start."""
+    """Seconds in which each session makes ``tokens`` more, at the mean number of tokens a step."""
 
     def at(rows: IntArray, position: float) -> FloatArray:
         some = plans if rows.size == len(plans) else plans.take(rows)
         context = held.take(rows).after(position)
         return token_seconds(model, problem, some, batch[rows], context)
 
-    tolerance = _NEARLY if problem.model.stepped else _LINEAR
-    return summed(at, np.arange(len(plans)), 0.0, tokens, tolerance)
+    return _sum_of(problem)(at, np.arange(len(plans)), 0.0, tokens)
 
 
 def prompt_seconds(
@@ -139,15 +157,21 @@ def prompt_seconds(
     seconds, follows = np.zeros(len(plans)), np.zeros(len(plans))
     chunks = np.where(plans.prefill_chunk > 0, np.minimum(plans.prefill_chunk, tokens), tokens)
     for chunk in np.unique(chunks):
-        rows = np.flatnonzero(chunks == chunk)
-        passes = _Chunks(model, problem, plans.take(rows), sequences[rows], int(chunk), prefix)
+        rows, size = np.flatnonzero(chunks == chunk), int(chunk)
+        some = plans.take(rows)
+        part = _Chunks(model, problem, some, sequences[rows], size, prefix, tokens)
+        everyone = np.arange(rows.size)
         # The last chunk holds what is left, one token at least; all before it are full.
-        whole, rest = divmod(tokens - 1, int(chunk))
-        tolerance = _NEARLY if problem.model.stepped else _LINEAR
-        before = summed(passes.follows, np.arange(rows.size), 0.0, whole, tolerance)
-        last = passes.estimate(np.arange(rows.size), whole, rest + 1)
-        seconds[rows] = before + last.seconds
+        whole, rest = divmod(tokens - 1, size)
+        before = _sum_of(problem)(part.follows, everyone, 0.0, whole)
+        last = part.estimate(everyone, whole, rest + 1)
+        drain = last.seconds - last.follows
+        if whole and (plans.pp[rows] > 1).any():
+            # A short last chunk cannot leave the pipeline before the full one ahead of it.
+            ahead = part.estimate(everyone, whole - 1, size)
+            drain = np.maximum(drain, ahead.seconds - ahead.follows)
         follows[rows] = before + last.follows
+        seconds[rows] = follows[rows] + drain
     return seconds, follows
 
 
@@ -161,13 +185,15 @@ class _Chunks:
     sequences: IntArray
     size: int
     prefix: int
+    prompt: int
 
     def estimate(self, rows: IntArray, position: float, tokens: int) -> StepEstimate:
         """Pass of a chunk of ``tokens`` after ``position`` full ones."""
         new = np.full(rows.size, float(tokens))
         held = np.full(rows.size, self.prefix + position * self.size)
+        left = np.maximum(self.prefix + self.prompt - held - new, 0.0)
         plans, sequences = self.plans.take(rows), self.sequences[rows]
-        return self.model.prefill(self.problem, plans, sequences, new, held)
+        return self.model.prefill(self.problem, plans, sequences, new, held, left)
 
     def follows(self, rows: IntArray, position: float) -> FloatArray:
         """Seconds of a full chunk until the next may follow."""

@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from specs.attention.parts import Indexer, Phase, output_matrix
 from specs.base import Count, CountOrZero, Spec
-from specs.tensors import Cut, Matrix, Parts, State, Stream, Vectors
+from specs.tensors import Cut, Matrix, Over, Parts, State, Stream, Vectors
 
 
 class HeadedAttention(Spec):
@@ -68,6 +68,11 @@ class HeadedAttention(Spec):
         """Width of one head's value."""
         return self.v_dim or self.head_dim
 
+    @property
+    def _dealt_keys(self) -> Over:
+        """Ranks that KV heads are dealt over: those that share no history of them."""
+        return "kv_heads"
+
     def _matrices(self, hidden: int) -> tuple[Matrix, ...]:
         width, heads = self.q_heads * self.head_dim, self.q_heads
         values = heads * self.value_dim
@@ -82,7 +87,7 @@ class HeadedAttention(Spec):
             found.append(Matrix("attention", hidden, values, by_head))
         if not self.shared_kv:
             alike = self.value_dim == self.head_dim and not self.single_kv
-            cut = Cut("columns", "kv_heads", self.kv_heads)
+            cut = Cut("columns", self._dealt_keys, self.kv_heads)
             columns = self.kv_heads * self.head_dim
             found.append(Matrix("attention", hidden, columns, cut, 2 if alike else 1))
             if not alike and not self.single_kv:
@@ -180,6 +185,10 @@ class SwaAttention(HeadedAttention):
     """Sliding-window attention."""
     window: Count
     """Tokens that one token sees, itself included."""
+
+    @property
+    def _dealt_keys(self) -> Over:
+        return "own_heads"
 
     def parts(self, hidden: int, phase: Phase) -> Parts:
         """Projections, and keys and values of the window."""

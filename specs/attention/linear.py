@@ -58,7 +58,7 @@ class LinearAttention(Spec):
         keys, values = self.k_heads * self.k_dim, self.v_heads * self.v_dim
         by_head = Cut("columns", "heads", self.v_heads)
         matrices = [
-            Matrix("attention", hidden, keys, Cut("columns", "kv_heads", self.k_heads), times=2),
+            Matrix("attention", hidden, keys, Cut("columns", "own_heads", self.k_heads), times=2),
             Matrix("attention", hidden, values, by_head),
         ]
         matrices += self._low_rank(hidden, self.gate_rank, values, by_head)

@@ -39,10 +39,12 @@ def prefill(
     tokens: float,
     prefix: float,
     sequences: IntArray | int = 1,
+    remaining: float = 0,
 ) -> StepEstimate:
     size = len(plans)
     tokens_of, prefix_of = np.full(size, float(tokens)), np.full(size, float(prefix))
-    return MODEL.prefill(problem, plans, sequences + np.zeros_like(plans.tp), tokens_of, prefix_of)
+    left, number = np.full(size, float(remaining)), sequences + np.zeros_like(plans.tp)
+    return MODEL.prefill(problem, plans, number, tokens_of, prefix_of, left)
 
 
 def outcomes(problem: Problem, plans: PlanTable) -> Outcomes:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from costmodels import drafts, sharding
+from costmodels.memory import kept_bytes
 from costmodels.plans import WORDS, PlanTable, encode
-from costmodels.sessions.handover import handover_seconds, kept_bytes
-from costmodels.sessions.steps import prompt_seconds
+from costmodels.sessions.handover import handover_seconds
+from costmodels.sessions.steps import Held, decode_span, prompt_seconds
 from specs.load import load_problem
 from specs.problem import Problem
 from tests.costmodels.support import EXACT, MODEL, decode, no_more, outcomes, prefill
@@ -141,7 +142,8 @@ def test_chunks_add_up_to_the_prompt() -> None:
     sizes = [1000, 1000, 1000, 1000, 500]
     held = [500 + 1000 * i for i in range(5)]
     by_hand = sum(
-        prefill(problem, table, n, h).seconds[0] for n, h in zip(sizes, held, strict=True)
+        prefill(problem, table, n, h, remaining=5000 - h - n).seconds[0]
+        for n, h in zip(sizes, held, strict=True)
     )
     assert seconds[0] == pytest.approx(by_hand, rel=EXACT)
     assert follows[0] == pytest.approx(by_hand, rel=EXACT)
@@ -152,7 +154,9 @@ def test_chunks_of_a_stepped_context_add_up_nearly() -> None:
     table = plans(attention_dp=8, ep=8, prefill_chunk=512)
     one = np.full_like(table.tp, 8)
     seconds, _ = prompt_seconds(MODEL, problem, table, one, 65536, 0)
-    by_hand = sum(prefill(problem, table, 512, 512 * i, 8).seconds[0] for i in range(128))
+    by_hand = sum(
+        prefill(problem, table, 512, 512 * i, 8, 512 * (127 - i)).seconds[0] for i in range(128)
+    )
     assert seconds[0] == pytest.approx(by_hand, rel=1e-5)
 
 
@@ -280,3 +284,162 @@ def test_more_prefill_instances_never_deliver_less() -> None:
 def test_words_of_the_axes() -> None:
     assert WORDS["overlap"] == ("none", "two_batch")
     assert WORDS["shared_experts"] == ("dealt", "copied")
+
+
+# Work that must not be forgotten, nor counted twice
+
+
+def test_a_short_last_chunk_waits_for_the_full_one_ahead_of_it() -> None:
+    """In a pipeline a prompt of one token more takes longer, not a sixth of the time."""
+    problem = chat("qwen3-32b", hardware="hgx-h100", prompt=8193)
+    table = plans(pp=8, prefill_chunk=[0, 1024, 8192])
+    one = np.ones_like(table.tp)
+    lengths = [1023, 1024, 1025, 8191, 8192, 8193, 16384, 16385]
+    seconds = np.array([prompt_seconds(MODEL, problem, table, one, n, 0)[0] for n in lengths])
+    assert (np.diff(seconds, axis=0) > 0).all()
+
+
+def test_one_prompt_a_shard_cannot_take_turns() -> None:
+    problem = chat("deepseek-v3", hardware="two-hgx-h100", prompt=8192)
+    table = plans(attention_dp=16, ep=16, overlap=["none", "two_batch"])
+    calm, turned = prefill(problem, table, 8192, 0, 16).seconds
+    assert turned == calm
+
+
+def test_both_halves_of_a_batch_are_handed_over() -> None:
+    problem = chat("qwen3-32b", hardware="two-hgx-h100")
+    table = plans(tp=8, pp=2, overlap=["none", "two_batch"])
+    sends = decode(problem, table, 256, 8192).components["pipeline_send"]
+    assert sends[1] >= sends[0]
+
+
+def test_a_closed_loop_with_prefill_instances_obeys_littles_law() -> None:
+    spec = CHAT.format(model="qwen3-32b", hardware="two-hgx-h100", context=0, prompt=32000)
+    problem = load_problem(spec, ["workload.concurrency=3", "workload.classes[0].generate=16"])
+    table = plans(tp=2, replicas=1, prefill_replicas=[0, 1, 4, 7])
+    found = outcomes(problem, table)
+    assert (found.sessions_per_s * found.span_s <= 3 * (1 + EXACT)).all()
+
+
+def test_a_burst_with_drafts_ends_no_earlier_than_its_first_tokens() -> None:
+    problem = load_problem(
+        """
+        model: deepseek-v3
+        hardware: two-hgx-h100
+        workload:
+          kind: burst
+          classes: [{name: one, sessions: 4, context: 4096, generate: 1}]
+        """
+    )
+    table = plans(attention_dp=16, ep=16, mtp=[0, 1, 3])
+    found = outcomes(problem, table)
+    assert (found.span_s == found.ttft_s).all()
+    assert (np.diff(found.span_s) > 0).all(), "drafting cannot pay for a single token"
+
+
+def test_every_context_parallel_rank_expands_all_latents() -> None:
+    """Latents travel, so each rank makes keys and values of the tokens of all ranks."""
+    problem = chat("deepseek-v3", "assumptions.count_norms=false", prompt=8192)
+    table = plans(tp=1, cp=[1, 8], ep=[1, 8])
+    flops = prefill(problem, table, 8192, 0).work["flops"]
+    expand = 2 * 8192 * 512 * 128 * (128 + 128) * 61
+    assert flops[1] > flops[0] / 8 + 0.8 * expand * 7 / 8
+
+
+def test_shared_experts_beside_latent_ones_sum_on_their_own() -> None:
+    problem = chat("nemotron-3-super-120b-a12b")
+    table = plans(tp=8, ep=8, shared_experts=["dealt", "copied"])
+    sent = decode(problem, table, 64, 8192).work["bytes_sent"]
+    layers = sum(g.count for g in problem.model.groups if g.ffn.kind == "moe")
+    assert sent[0] - sent[1] == pytest.approx(layers * 2 * 7 / 8 * 64 * 4096 * 2)
+
+
+def test_only_the_last_tokens_of_a_prompt_pass_the_upper_layers() -> None:
+    problem = chat("deepseek-v4.1-flash", prompt=65536)
+    table = plans(tp=8, ep=8)
+    inner = prefill(problem, table, 4096, 8192, remaining=32768)
+    last = prefill(problem, table, 4096, 8192)
+    assert inner.work["flops"][0] < last.work["flops"][0]
+    assert inner.seconds[0] < last.seconds[0]
+    # Before the end of the prompt the upper half reads no experts at all.
+    assert inner.work["experts_bytes"][0] < 0.6 * last.work["experts_bytes"][0]
+
+
+def test_prompts_pass_the_draft_module_where_it_drafts() -> None:
+    problem = chat("deepseek-v3", prompt=8192)
+    seconds = prefill(problem, plans(tp=8, ep=8, mtp=[0, 1, 3]), 8192, 0).seconds
+    assert seconds[0] < seconds[1] == seconds[2]
+
+
+def test_drafts_keep_a_state_for_each_token_to_return_to() -> None:
+    problem = chat("qwen3-next-80b-a3b")
+    table = plans(tp=8, ep=8, mtp=[0, 3])
+    state = decode(problem, table, 64, 8192).work["state_bytes"]
+    assert state[1] == pytest.approx(state[0] * 5 / 2)
+
+
+def test_windows_and_states_are_dealt_over_all_of_tp() -> None:
+    """Splitting the history leaves layers alone that keep none of it."""
+    problem = chat("qwen3-next-80b-a3b")
+    linear = next(k for k in problem.model.kinds if k.attention.kind == "linear")
+    table = plans(tp=8, ep=8, kv_split=[1, 4])
+    size = sharding.attention_weights(problem.model, linear.attention, table, problem.assumptions)
+    assert size["attention"][0] == size["attention"][1]
+    windowed = chat("gpt-oss-120b")
+    swa = next(k for k in windowed.model.kinds if k.attention.kind == "swa")
+    kept = sharding.session_bytes(windowed.model, swa, table, 8192, windowed.assumptions)
+    assert kept[0] == kept[1]
+
+
+def test_all_residual_streams_are_handed_over() -> None:
+    four = chat("deepseek-v4-flash", hardware="two-hgx-h100")
+    one = chat("deepseek-v4-flash", "model.hyper_connections=0", hardware="two-hgx-h100")
+    table = plans(tp=8, ep=8, pp=2)
+    sends = [decode(p, table, 4096, 8192).components["pipeline_send"][0] for p in (one, four)]
+    latency = one.hardware.levels[-1].latency
+    assert latency is not None
+    assert sends[1] - latency == pytest.approx(4 * (sends[0] - latency))
+
+
+@pytest.mark.parametrize("overlap", ["per_operator", "per_kind", "whole_step"])
+def test_a_longer_prefix_never_makes_turns_shorter(overlap: str) -> None:
+    problem = chat("nemotron-3-super-120b-a12b", f"assumptions.overlap={overlap}", prompt=1000)
+    table = plans(tp=8, ep=8, overlap="two_batch")
+    seconds = [prefill(problem, table, 1000, n, 4).seconds[0] for n in (0, 4097, 20000, 100000)]
+    assert seconds == sorted(seconds)
+
+
+def test_how_weights_are_read_does_not_change_what_is_held() -> None:
+    table = plans(attention_dp=8, ep=8)
+    exact, pooled = (
+        MODEL.memory(chat("deepseek-v3", f"assumptions.read_shards={rule}"), table, np.ones((1, 1)))
+        for rule in ("exact", "pooled")
+    )
+    assert exact.bytes[0] == pooled.bytes[0]
+
+
+def test_a_held_context_travels_to_the_prefill_instance() -> None:
+    problem = chat("qwen3-32b", hardware="two-hgx-h100", context=100_000, prompt=1000)
+    table = plans(tp=8, replicas=1, prefill_replicas=1)
+    (moved,) = handover_seconds(problem, table)
+    link = problem.hardware.levels[-1]
+    assert link.bandwidth
+    assert moved[0] > kept_bytes(problem, table, 100_000)[0] / link.bandwidth
+
+
+def test_many_steps_of_compressed_attention_take_few_evaluations() -> None:
+    problem = chat("deepseek-v4-flash", context=32768)
+    table = plans(attention_dp=8, ep=8)
+    asked = []
+
+    class Counting(type(MODEL)):  # type: ignore[misc]
+        def decode(self, *arguments: object) -> object:
+            asked.append(1)
+            return super().decode(*arguments)
+
+    batch = np.full_like(table.tp, 64)
+    held = Held.dealt((32768,) * 64, table.attention_dp)
+    seconds = decode_span(Counting(), problem, table, batch, held, 2000)
+    assert len(asked) < 100
+    by_hand = sum(decode(problem, table, 64, 32768 + i).seconds[0] for i in range(2000))
+    assert seconds[0] == pytest.approx(by_hand, rel=1e-4)

@@ -56,7 +56,7 @@ CHANGED = [
     ("rules", ("space", "where"), "tp < 3", "space.where", "expected a list"),
     ("root key", ("limit",), {}, "limit", "unknown key. Did you mean 'limits'?"),
     ("nested key", ("assumptions", "overlp"), 1, "assumptions.overlp", "'overlap'?"),
-    ("word", ("assumptions", "overlap"), "some", "assumptions.overlap", "per_operator or whole"),
+    ("word", ("assumptions", "overlap"), "some", "assumptions.overlap", "per_kind or whole"),
     ("overhead", ("assumptions", "overhead"), "abc", "assumptions.overhead", "in seconds"),
     ("band", ("assumptions", "overhead"), [{"upto": 1, "seconds": 1}],
      "assumptions.overhead[0].upto", "Did you mean 'up_to'?"),
@@ -204,6 +204,6 @@ def test_a_word_for_later_is_not_called_unknown(change: str) -> None:
 def test_a_machine_may_leave_out_links_that_no_plan_needs(raw: dict[str, Any]) -> None:
     """A missing figure is asked for by name, and only where plans could need it."""
     missing = "hardware.levels[0].latency=null"
-    with pytest.raises(SpecError, match=r"latency is needed for plans of more than 1 card"):
+    with pytest.raises(SpecError, match=r"levels\[0\]\.latency is needed where more cards than 1 "):
         load_problem(raw, [missing])
     assert load_problem(raw, [missing, "limits.cards=1"]).hardware.levels[0].latency is None

@@ -58,7 +58,9 @@ def _ranking_table(document: Document) -> Table:
     table.add_column(f"{unit}/on-time", justify="right", no_wrap=True)
     for name in ("on time", "all done") if burst else ("tokens/s/card", "batch", "bound by"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("step", "waits for", "GB/card"):
+    drafting = any(item["step"]["tokens_per_session"] != 1 for item in document["plans"])
+    # Steps that make different numbers of tokens compare by the token.
+    for name in ("step/token" if drafting else "step", "waits for", "GB/card"):
         table.add_column(name, justify="right", no_wrap=True)
     plans = [item["plan"] for item in document["plans"]]
     common = common_axes(plans)
@@ -83,7 +85,7 @@ def _ranking_table(document: Document) -> Table:
             str(outcome["cards"]),
             f"{outcome['cost_per_on_time_session']:#.6g}",
             *middle,
-            quantity(step["seconds"], "s"),
+            quantity(step["seconds"] / step["tokens_per_session"], "s"),
             step["bound_by"],
             f"{memory['per_card_bytes'] / 1e9:.2f}",
         )
@@ -173,8 +175,10 @@ def show_plan(document: Document) -> None:
     if document["rank"]:
         console.print(f"Rank {document['rank']} of {document['of']}.")
     step, memory = document["step"], document["memory"]
+    tokens = step["tokens_per_session"]
+    made = "" if tokens == 1 else f" for {tokens:.2f} tokens a session"
     console.print(
-        f"Step {quantity(step['seconds'], 's')} at batch {step['batch']} and "
+        f"Step {quantity(step['seconds'], 's')}{made} at batch {step['batch']} and "
         f"{step['context']:,.0f} tokens held, waiting longest for {step['bound_by']}: "
         + _listed(step["breakdown"], "s")
     )

@@ -12,7 +12,7 @@ from constraints.space import Space
 from costmodels.plans import WORDS
 from results.assumptions import assumptions, warnings
 from results.detail import Document, PlanDetail, violations
-from results.rates import hangs_on_rates
+from results.rates import hangs_on_acceptance, hangs_on_rates
 from results.words import share
 from searches.exhaustive import Found
 from searches.objective import ties
@@ -134,15 +134,18 @@ class Ranking:
             "excluded_total": int(np.count_nonzero(~self.found.evaluated.feasible)),
             "funnel": [self._funnel_row(row) for row in rows],
             "assumptions": assumptions(problem),
-            "warnings": [*warnings(problem, sampled), *self._rates()],
+            "warnings": [*warnings(problem, sampled), *self._sensitive()],
         }
         if self.conflict:
             document["conflict"] = self.conflict.document()
         return document
 
-    def _rates(self) -> list[str]:
-        """What the step of the best plan owes to the rates of narrow formats."""
-        return hangs_on_rates(self.problem, self.detail(1)) if len(self) else []
+    def _sensitive(self) -> list[str]:
+        """What the step of the best plan owes to figures that vary."""
+        if not len(self):
+            return []
+        problem, best = self.problem, self.detail(1)
+        return [*hangs_on_rates(problem, best), *hangs_on_acceptance(problem, best)]
 
     def _ranked(self, rank: int) -> Document:
         return {

@@ -1,7 +1,8 @@
-"""What a result owes to the matrix rates of narrow formats, which few kernels reach."""
+"""What a result owes to figures that vary: rates of narrow formats, and accepted drafts."""
 
 import numpy as np
 
+from costmodels.drafts import tokens_per_step
 from costmodels.plans import WORDS
 from results.detail import PlanDetail
 from results.words import quantity
@@ -42,3 +43,15 @@ def hangs_on_rates(problem: Problem, detail: PlanDetail) -> list[str]:
                 "matrices were multiplied in BF16."
             )
     return found
+
+
+def hangs_on_acceptance(problem: Problem, detail: PlanDetail) -> list[str]:
+    """Say that a plan drafts tokens at chances that nobody has stated."""
+    drafted = int(detail.plan.mtp[0])
+    if not drafted or "acceptance" in problem.assumptions.model_fields_set:
+        return []
+    made = float(tokens_per_step(problem, detail.plan)[0])
+    return [
+        f"The result hangs on assumptions.acceptance, which the spec does not state: a step of the "
+        f"best plan counts for {made:.2f} tokens with {drafted} drafted."
+    ]

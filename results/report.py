@@ -54,6 +54,7 @@ def render(ranking: Ranking, document: Document) -> str:
         pictures=pictures,
         script=script,
         lead=lead,
+        drafting=any(item["step"]["tokens_per_session"] != 1 for item in document["plans"]),
         common=common_axes([item["plan"] for item in document["plans"]]),
         alike=common_name([item["plan"] for item in document["plans"]]),
     )

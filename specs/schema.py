@@ -137,9 +137,8 @@ LATER = "not available in this version"
 _LATER = {
     "limits": {"racks", "blast_radius"},
     "space": {
-        *("precision", "kv_dtype", "weights_tier", "experts_tier", "engram_tier", "kv_tier"),
-        *("shared_experts", "head_tp", "o_proj_tp", "domain", "overlap", "mtp"),
-        *("prefill_chunk", "role", "prefill", "decode"),
+        *("weights_tier", "experts_tier", "engram_tier", "kv_tier", "domain"),
+        *("role", "prefill", "decode"),
     },
 }
 """Keys that the language knows and this version does not, by the part of the spec."""

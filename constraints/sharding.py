@@ -35,8 +35,11 @@ class QueryHeads(Constraint):
 
     def reason(self, case: Case) -> str:
         tp = first(case.plans.tp)
-        heads = next(h for h in case.problem.model.units("heads") if h % tp)
-        return f"{heads} query heads, or groups of them, do not divide by TP {tp}"
+        model = case.problem.model
+        units = next(h for h in model.units("heads") if h % tp)
+        attending = {k.attention.parts(model.hidden, "decode").heads for k in model.kinds}
+        name = "query heads" if units in attending else "groups of the output projection"
+        return f"{units} {name} do not divide by TP {tp}"
 
 
 class KvHeads(Constraint):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from specs.ffn import MoeFfn
 from specs.formats import BITS, KvFormat, StoredFormat
@@ -137,8 +138,19 @@ class Reference:
         fmt = getattr(self.problem.model.formats, matrix.tensor)
         return self.stored(fmt, *self.share(matrix))
 
+    @cached_property
+    def known(self) -> dict[object, Any]:
+        """What has been worked out already."""
+        return {}
+
     def read(self, matrix: Mat) -> tuple[float, float]:
         """Numbers that a card multiplies, and bytes that it reads, by the idealisation of 6.2.2."""
+        if matrix not in self.known:
+            self.known[matrix] = self._read(matrix)
+        numbers, size = self.known[matrix]
+        return numbers, size
+
+    def _read(self, matrix: Mat) -> tuple[float, float]:
         assumed = self.problem.assumptions.read_shards
         rows, columns = self.share(matrix)
         if assumed == "exact":
@@ -167,7 +179,11 @@ class Reference:
             size += apart * BITS[fmt.rope] / 8
         if fmt.group:
             size += ceil(kept.width - apart, fmt.group) * BITS[fmt.scale] / 8
-        return kept.vectors * size * ceil(kept.heads, self.plan.shards)
+        return kept.vectors * size * ceil(kept.heads, self.holders(kept))
+
+    def holders(self, kept: Kept) -> int:
+        """Ranks of a TP group with different heads; a window is too short to share."""
+        return self.plan.shards if kept.window is None else self.plan.tp
 
     def state(self, state: Fixed) -> float:
         return ceil(state.heads, self.plan.tp) * state.numbers * self.number(state.tensor)
@@ -190,8 +206,16 @@ class Reference:
         return ceil(self.problem.model.vocab, self.plan.tp)
 
     def halves(self, group: LayerGroup, *, prefill: bool) -> list[Half]:
-        hidden = self.problem.model.hidden
-        return [attention(group.attention, hidden, prefill=prefill), network(group.ffn, hidden)]
+        hidden, key = self.problem.model.hidden, (id(group), prefill)
+        if key not in self.known:
+            mixing = attention(group.attention, hidden, prefill=prefill)
+            self.known[key] = [mixing, network(group.ffn, hidden)]
+        both: list[Half] = self.known[key]
+        return both
+
+    @cached_property
+    def mixer(self) -> Half:
+        return mixer(self.problem.model)
 
     # Memory (6-1)
 
@@ -199,14 +223,14 @@ class Reference:
         """Norm before the half, and what multiplies elementwise in it and in its mixer."""
         if not half.there:
             return 0.0
-        both = half.learned + mixer(self.problem.model).learned
+        both = half.learned + self.mixer.learned
         size = (self.problem.model.hidden + both.norms) * self.number("norms") + 4 * both.fp32
         return size + (4 * both.idle_fp32 + 8 * both.idle_int64 if idle else 0)
 
     def layer_bytes(self, group: LayerGroup) -> float:
         size = 0.0
         for half in self.halves(group, prefill=False):
-            mixing = mixer(self.problem.model).matrices if half.there else []
+            mixing = self.mixer.matrices if half.there else []
             size += sum(self.held(m) for m in (*half.matrices, *mixing))
             size += self.learned(half, idle=True)
         if isinstance(group.ffn, MoeFfn):
@@ -214,7 +238,7 @@ class Reference:
         if group.engram:
             table = group.engram
             fmt = self.problem.model.formats.engram
-            size += table.rows * table.row_bytes / self.plan.tp
+            size += table.rows * table.row_bytes / self.plan.stage
             size += self.stored(fmt, table.inputs, table.outputs)
             size += table.weights * self.number("norms")
         return size
@@ -227,41 +251,54 @@ class Reference:
         return size + sum(self.state(s) for s in half.states if s.passed or counted)
 
     @cached_property
-    def stages(self) -> list[list[LayerGroup]]:
-        """The layers that every stage holds, in order; the first stages take those left over."""
-        layers = [group for group in groups(self.problem.model) for _ in range(group.count)]
+    def stages(self) -> list[list[tuple[LayerGroup, int]]]:
+        """How many layers of which group every stage holds, in order.
+
+        The first stages take the layers left over.
+        """
+        stack = groups(self.problem.model)
+        layers = [i for i, group in enumerate(stack) for _ in range(group.count)]
         found, start = [], 0
         for stage in range(self.plan.pp):
             size = len(layers) // self.plan.pp + (stage < len(layers) % self.plan.pp)
-            found.append(layers[start : start + size])
+            here = layers[start : start + size]
+            found.append([(stack[i], here.count(i)) for i in sorted({*here})])
             start += size
         return found
+
+    @cached_property
+    def stage_weights(self) -> list[float]:
+        """Bytes of the weights of every stage."""
+        model, plan = self.problem.model, self.plan
+        found = [sum(n * self.layer_bytes(group) for group, n in stage) for stage in self.stages]
+        rows = self.vocabulary()
+        found[0] += self.stored(model.formats.embedding, rows, model.hidden)
+        for module in model.modules:
+            found[0] += module.bytes / (plan.tp if module.spread else 1)
+        if not (model.tied_embeddings and plan.pp == 1):
+            found[-1] += self.stored(model.formats.head, model.hidden, rows)
+        last = mixer(model, last=True)
+        found[-1] += sum(self.held(m) for m in last.matrices)
+        found[-1] += (model.hidden + last.learned.norms) * self.number("norms")
+        found[-1] += 4 * last.learned.fp32
+        return found
+
+    @cached_property
+    def stage_sessions(self) -> list[list[float]]:
+        """Bytes that a session of each class keeps in every stage at its end."""
+        peaks = [c.context + c.prompt + c.generate for c in self.problem.workload.classes]
+        return [
+            [sum(n * self.session_bytes(group, peak) for group, n in stage) for peak in peaks]
+            for stage in self.stages
+        ]
 
     def memory(self, held: list[float]) -> float:
         """Bytes on the fullest card with ``held`` sessions of each class on every rank."""
         assert self.problem.assumptions.capacity == "per_card"
-        model, classes = self.problem.model, self.problem.workload.classes
-        formats, rows = model.formats, self.vocabulary()
         most = 0.0
-        for number, layers in enumerate(self.stages):
-            size = 0.0
-            for group in layers:
-                size += self.layer_bytes(group)
-                for n, c in zip(held, classes, strict=True):
-                    peak = c.context + c.prompt + c.generate
-                    size += n * self.session_bytes(group, peak)
-            if number == 0:
-                size += self.stored(formats.embedding, rows, model.hidden)
-                for module in model.modules:
-                    size += module.bytes / (self.plan.tp if module.spread else 1)
-            if number == self.plan.pp - 1:
-                if not (model.tied_embeddings and self.plan.pp == 1):
-                    size += self.stored(formats.head, model.hidden, rows)
-                last = mixer(model, last=True)
-                size += sum(self.held(m) for m in last.matrices)
-                size += (model.hidden + last.learned.norms) * self.number("norms")
-                size += 4 * last.learned.fp32
-            most = max(most, size)
+        for weights, sessions in zip(self.stage_weights, self.stage_sessions, strict=True):
+            kept = sum(n * size for n, size in zip(held, sessions, strict=True))
+            most = max(most, weights + kept)
         return most + self.activations(sum(held)) + self.problem.assumptions.workspace
 
     def activations(self, sessions: float) -> float:
@@ -271,22 +308,29 @@ class Reference:
         model, plan = self.problem.model, self.plan
         longest = max(c.prompt for c in self.problem.workload.classes)
         rows = max(sessions, longest / plan.cp)
-        largest = 0.0
+        streams = max(model.hyper_connections, 1)
+        numbers = rows * (streams * model.hidden + self.intermediate)
+        return numbers * self.number("activations") + sessions * self.vocabulary() * 4
+
+    @cached_property
+    def intermediate(self) -> float:
+        """Largest intermediate of any layer, in numbers for each row."""
+        model, plan, largest = self.problem.model, self.plan, 0.0
         for group in groups(model):
-            mixing, feeding = self.halves(group, prefill=True)
-            projected = [sum(self.share(m)[1] for m in half.matrices if m.side == "columns")
-                         for half in (mixing, feeding)]  # fmt: skip
-            largest = max(largest, rows * (model.hidden + projected[0]))
+            widths = [
+                sum(self.share(m)[1] for m in half.matrices if m.side == "columns")
+                for half in self.halves(group, prefill=True)
+            ]
+            largest = max(largest, model.hidden + widths[0])
             if isinstance(group.ffn, MoeFfn):
                 middle = (2 if group.ffn.gated else 1) * ceil(
                     group.ffn.intermediate, plan.expert_tp
                 )
-                routed = rows * group.ffn.top_k * plan.attention_dp / plan.ep
+                routed = group.ffn.top_k * plan.attention_dp / plan.ep
                 largest = max(largest, routed * (middle + (group.ffn.latent or model.hidden)))
             else:
-                largest = max(largest, rows * projected[1])
-        logits = sessions * self.vocabulary() * 4
-        return (rows * model.hidden + largest) * self.number("activations") + logits
+                largest = max(largest, widths[1])
+        return largest
 
     # Collectives (6-9), (6-10)
 

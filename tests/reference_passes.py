@@ -49,10 +49,12 @@ class Passes(Reference):
         for matrix in half.matrices:
             if matrix.again:
                 # Keys and values of the prefix are made once more; the matrix is there already.
-                flops = 2 * load.rows * load.held * self.read(matrix)[0]
+                # CP ranks gather latents, so each also makes those of the tokens of others.
+                others = load.new * (1 - 1 / self.plan.cp)
+                flops = 2 * load.rows * (load.held + others) * self.read(matrix)[0]
                 found += self.operator(matrix.tensor, flops, 0)
         for kept in half.kept:
-            heads = ceil(kept.query_heads, self.plan.shards) if kept.dealt else kept.query_heads
+            heads = ceil(kept.query_heads, self.holders(kept)) if kept.dealt else kept.query_heads
             flops = kept.operations * heads * load.rows * self.pairs(kept, load)
             size = load.rows * self.entries_read(kept, load) * self.entry(kept)
             found += self.operator(kept.tensor, flops, size)
@@ -74,15 +76,14 @@ class Passes(Reference):
         # Partial outputs in FP32, each with its largest score and its sum.
         partial = rows * heads * (half.output + 2) * 4
         seconds = 0.0
-        if half.kept:
+        if any(kept.window is None for kept in half.kept):
             queries = rows * heads * half.query * self.number("activations")
             seconds += self.collective("all_gather", plan.kv_split, 1, queries)
             seconds += self.collective("reduce_scatter", plan.kv_split, 1, partial)
             if not load.prefill:
                 merged = partial / plan.kv_split
                 seconds += self.collective("allreduce", plan.cp, plan.tp, merged)
-        if load.prefill:
-            gathered = self.gathered(half, load)
+        if load.prefill and (gathered := self.gathered(half, load)):
             seconds += self.collective("all_gather", plan.cp, plan.tp, gathered)
         if half.there:
             size = self.sum_bytes(rows, self.problem.model.hidden)
@@ -123,8 +124,13 @@ class Passes(Reference):
         width = ffn.latent or hidden
         if plan.attention_dp == 1:
             size = self.sum_bytes(load.rows * load.new, width)
-            inner = self.collective("allreduce", plan.expert_tp, 1, size)
-            return inner + self.collective("allreduce", plan.ep, plan.expert_tp, size)
+            seconds = self.collective("allreduce", plan.expert_tp, 1, size)
+            seconds += self.collective("allreduce", plan.ep, plan.expert_tp, size)
+            if ffn.latent and ffn.shared_intermediate:
+                # These sums are of latent vectors; the shared experts give whole ones.
+                shared = self.sum_bytes(rows, hidden)
+                seconds += self.collective("allreduce", plan.tp, 1, shared)
+            return seconds
         assert self.problem.assumptions.a2a_dedup == "none"
         # Each lane of a shard holds its tokens; the lanes of an expert split what they send.
         lanes = plan.tp if load.prefill else plan.tp * plan.cp
@@ -158,7 +164,7 @@ class Passes(Reference):
         found = Parts()
         for half in (mixing, feeding):
             if half.there:
-                found += self.products(mixer(model).matrices, rows)
+                found += self.products(self.mixer.matrices, rows)
                 found += self.elementwise(self.learned(half, idle=False))
         if mixing.there:
             found += self.attention(mixing, load)
@@ -198,7 +204,8 @@ class Passes(Reference):
 
     def forward(self, load: Load, parts: int) -> float:
         """One pass through all stages, or the slowest stage for all parts of a batch (6-7)."""
-        stages = [sum((self.layer(g, load) for g in layers), Parts()) for layers in self.stages]
+        once = {id(g): self.layer(g, load) for stage in self.stages for g, _ in stage}
+        stages = [sum((once[id(g)] * n for g, n in stage), Parts()) for stage in self.stages]
         first, last = self.edges(load)
         stages[0] += first
         stages[-1] += last

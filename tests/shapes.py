@@ -25,8 +25,9 @@ class Mat(NamedTuple):
     """A matrix from ``rows`` inputs to ``columns`` outputs.
 
     ``dealt``: ``heads`` and ``width`` go round the TP ranks, ``kv`` round the ranks with different
-    KV heads, nothing is whole on all; ``side`` is what is cut, into ``units`` at most. ``again``:
-    a prefill multiplies its prefix by it once more; ``every`` so many tokens are multiplied once.
+    KV heads and ``own`` round all of TP, both copied beyond them; nothing is whole on all.
+    ``side`` is what is cut, into ``units`` at most. ``again``: a prefill multiplies its prefix by
+    it once more; ``every`` so many tokens are multiplied once.
     """
 
     tensor: str
@@ -143,7 +144,9 @@ def _headed(a: HeadedAttention, hidden: int) -> Half:
     widths = [key] if a.single_kv else [key, value]
     if not a.shared_kv:
         for one in widths:
-            matrices += [Mat("attention", hidden, a.kv_heads * one, "kv", a.kv_heads)]
+            # A window is too short to share: every rank has the keys of its own heads.
+            ways = "own" if isinstance(a, SwaAttention) else "kv"
+            matrices += [Mat("attention", hidden, a.kv_heads * one, ways, a.kv_heads)]
     if a.o_lora is None:
         matrices += [Mat("attention", a.q_heads * value, hidden, "heads", a.q_heads, "rows")]
     else:
@@ -201,7 +204,7 @@ Compressed = CsaAttention | HcaAttention
 def _compressed(a: Compressed, hidden: int, plain: Half) -> Half:
     """Add entries of several tokens, what makes them, and the indexer that chooses of them."""
     learned = plain.learned
-    made = [a.head_dim] if a.owner else []
+    made = [(a.head_dim, a.weighed)] if a.owner else []
     chosen = a.top_k if isinstance(a, CsaAttention) else None
     vectors = 1 if a.single_kv else 2
     sizes = (a.head_dim, a.rope_dim, vectors, a.kv_heads, a.q_heads, 4 * a.head_dim)
@@ -213,21 +216,21 @@ def _compressed(a: Compressed, hidden: int, plain: Half) -> Half:
         plain.matrices.append(Mat("compressor", hidden, i.heads))
         plain.kept.append(_scored(i, a.ratio, owned=a.index_keys != "shared"))
         if a.index_keys == "compressed":
-            made.append(i.dim)
+            made.append((i.dim, True))
         if a.index_keys == "projected":
             plain.matrices.append(Mat("compressor", a.head_dim, i.dim, every=a.ratio))
             learned += Learned(i.dim)
-    for width in made:
-        plain.matrices.extend(_compressor(a, hidden, width))
+    for width, weighed in made:
+        plain.matrices.extend(_compressor(a, hidden, width, weighed=weighed))
         learned += _scores(a, width)
         plain.states.extend(_open_entry(a, width))
     return plain._replace(learned=learned)
 
 
-def _compressor(a: Compressed, hidden: int, width: int) -> list[Mat]:
+def _compressor(a: Compressed, hidden: int, width: int, *, weighed: bool) -> list[Mat]:
     """Values, and scores by which the tokens of an entry are weighed; twice with overlap."""
     one = Mat("compressor", hidden, width * (2 if a.overlap else 1))
-    return [one] if a.ratio == 1 else [one, one]
+    return [one, one] if weighed and a.ratio > 1 else [one]
 
 
 def _scores(a: Compressed, width: int) -> Learned:
@@ -288,7 +291,7 @@ def _linear(a: LinearAttention, hidden: int) -> Half:
             return [Mat("attention", hidden, width, "heads", h)]
         return [Mat("attention", hidden, rank), Mat("attention", rank, width, "heads", h)]
 
-    matrices = 2 * [Mat("attention", hidden, keys, "kv", a.k_heads)]
+    matrices = 2 * [Mat("attention", hidden, keys, "own", a.k_heads)]
     matrices += [Mat("attention", hidden, values, "heads", h), *gate(a.gate_rank, values)]
     if a.decay_rank:
         matrices += gate(a.decay_rank, h * a.k_dim)

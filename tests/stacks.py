@@ -16,6 +16,9 @@ HEADS = [(4, 4), (8, 2), (8, 1), (12, 4), (12, 3), (16, 8), (28, 4), (52, 4), (2
 KINDS = ("gqa", "swa", "mla", "csa", "hca", "linear", "none")
 """Every kind of attention."""
 
+SMOOTH_KINDS = ("gqa", "mla", "linear", "none")
+"""Kinds that keep and see their context token by token, unless an indexer chooses of it."""
+
 MATRICES = ("attention", "ffn", "experts", "shared_experts", "compressor", "router", "engram")
 """Tensor classes whose formats are drawn."""
 
@@ -75,11 +78,11 @@ def kept_formats(draw: Draw) -> Raw:
 
 
 @st.composite
-def headed(draw: Draw) -> Raw:
+def headed(draw: Draw, kind: str = "gqa") -> Raw:
     """Grouped-query attention; at times with what newer models add."""
     q_heads, kv_heads = draw(st.sampled_from(HEADS))
     found = {
-        "kind": "gqa",
+        "kind": kind,
         "q_heads": q_heads,
         "kv_heads": kv_heads,
         "head_dim": draw(one_of(8, 16, 32)),
@@ -93,6 +96,10 @@ def headed(draw: Draw) -> Raw:
         for name in ("single_kv", "shared_kv", "output_gate", "sinks", "o_bias")
     }
     found |= {"rope_dim": draw(one_of(0, 4, 8)), "q_lora": draw(one_of(None, 24, 48))}
+    if kind == "gqa" and draw(st.integers(0, 3)) == 0:
+        found["indexer"] = draw(indexers())
+    if kind in ("gqa", "swa") and not found["single_kv"]:
+        found["v_dim"] = draw(one_of(None, 8, 24))
     if draw(switches):
         found |= {"o_lora": draw(one_of(8, 12)), "o_groups": draw(one_of(1, 2, 4))}
     return found
@@ -111,12 +118,14 @@ def indexers(draw: Draw, top_k: int | None = None) -> Raw:
 @st.composite
 def windowed(draw: Draw, kind: str) -> Raw:
     """Sliding windows, and both kinds of compressed attention."""
-    found = {**draw(headed()), "kind": kind, "window": draw(one_of(1, 7, 128, 2000))}
+    found = {**draw(headed(kind)), "window": draw(one_of(1, 7, 128, 2000))}
     if kind == "swa":
         return found
     found |= {
         "ratio": draw(one_of(1, 2, 4, 13)),
         "overlap": draw(switches),
+        "positions": draw(switches),
+        "weighed": draw(switches),
         "owner": draw(one_of(True, True, False)),
     }
     if kind == "csa":
@@ -144,6 +153,8 @@ def latent(draw: Draw) -> Raw:
     }
     if found["cache"] == "latent" and found["q_lora"] and draw(switches):
         found["indexer"] = draw(indexers())
+    elif found["cache"] == "latent" and draw(st.integers(0, 3)) == 0:
+        found["top_k"] = draw(one_of(1, 16, 300))
     return found
 
 
@@ -164,6 +175,7 @@ def linear(draw: Draw) -> Raw:
         "scalars": draw(st.integers(0, 3)),
         "head_vectors": draw(st.integers(0, 3)),
         "wide_norm": draw(switches),
+        "fp32_vectors": draw(one_of("none", "heads", "all")),
     }
 
 
@@ -180,6 +192,9 @@ def attentions(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Raw]:
 # Networks
 
 
+_MIXTURE_SWITCHES = ("gated", "bias", "correction", "image_correction", "shared_gate")
+
+
 @st.composite
 def networks(draw: Draw, moe: bool) -> Raw:
     rich = draw(switches)
@@ -194,7 +209,7 @@ def networks(draw: Draw, moe: bool) -> Raw:
         "intermediate": draw(one_of(32, 48, 96)),
     }
     if rich:
-        found |= {n: draw(switches) for n in ("gated", "bias", "correction", "shared_gate")}
+        found |= {n: draw(switches) for n in _MIXTURE_SWITCHES}
         found |= {
             "latent": draw(one_of(None, 24)),
             "latent_norm": draw(switches),
@@ -222,6 +237,7 @@ def layer_groups(draw: Draw, moe: bool, kinds: tuple[str, ...] = KINDS) -> Raw:
             "lookups": draw(one_of(1, 6)),
             "inputs": draw(one_of(16, 48)),
             "outputs": draw(one_of(32, 64)),
+            "weights": draw(one_of(0, 64)),
         }
     return found
 
@@ -246,11 +262,15 @@ def models(draw: Draw, moe: bool | None = None, kinds: tuple[str, ...] = KINDS) 
     }
     if draw(st.integers(0, 3)) == 0:
         found["hyper_connections"] = draw(one_of(2, 4))
+        found["joined_streams"] = draw(switches)
+    elif draw(st.integers(0, 5)) == 0:
+        found["attention_residuals"] = True
     if draw(st.integers(0, 5)) == 0:
         found["draft"] = {
             "layers": [draw(layer_groups(is_moe, kinds))],
             "projections": draw(st.integers(0, 2)),
             "own_head": draw(switches),
+            "markov_rank": draw(one_of(0, 16)),
         }
     if draw(st.integers(0, 5)) == 0:
         found["modules"] = [{"name": "tower", "bytes": 5e4, "spread": draw(switches)}]

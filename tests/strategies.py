@@ -19,7 +19,7 @@ from costmodels.plans import PlanTable
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from specs.space import AXES
-from tests.stacks import KINDS, models
+from tests.stacks import KINDS, SMOOTH_KINDS, models
 
 Raw = dict[str, Any]
 Draw = Callable[..., Any]
@@ -196,13 +196,17 @@ def problems(
     draw: Draw,
     kind: str | None = None,
     moe: bool | None = None,
-    kinds: tuple[str, ...] = KINDS,
+    smooth: bool = False,
     most_candidates: int = 3000,
     space: st.SearchStrategy[Raw] | None = None,
     workload: st.SearchStrategy[Raw] | None = None,
     limits: bool = True,
 ) -> Problem:
-    """Whole problems whose candidates are few enough to look at one by one."""
+    """Whole problems whose candidates are few enough to look at one by one.
+
+    ``smooth``: the time of a step is linear in the context but for bends, so sums of steps are
+    exact; others grow in jumps and are summed nearly.
+    """
     hardware = draw(machines())
     cards = hardware["cards"]
     chosen = kind or draw(st.sampled_from(["burst", "steady"]))
@@ -216,7 +220,7 @@ def problems(
         most["money_per_hour"] = draw(st.sampled_from([None] * 5 + [3600 * price * cards / 2]))
     problem = Problem.model_validate(
         {
-            "model": draw(models(moe, kinds)),
+            "model": draw(models(moe, SMOOTH_KINDS if smooth else KINDS)),
             "hardware": hardware,
             "workload": draw(load),
             "limits": most,
@@ -224,6 +228,7 @@ def problems(
             "assumptions": draw(assumptions()),
         }
     )
+    assume(not (smooth and problem.model.stepped))
     assume(prod(len(values) for values in domains(problem).values()) <= most_candidates)
     return problem
 

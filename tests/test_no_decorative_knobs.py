@@ -4,14 +4,15 @@ The leaves come from the spec models themselves, so a new field fails here until
 what it does, or until it is justified. Answers are compared without what merely echoes the input.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from costmodels.plans import WORDS
 from results.ranking import Ranking
 from searches.executors import LocalExecutor
 from searches.exhaustive import search
@@ -20,12 +21,12 @@ from specs.errors import SpecError
 from specs.load import load_problem
 from specs.problem import Problem
 from specs.space import AXES
-
-ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = sorted(file.stem for file in (ROOT / "examples").glob("*.yaml"))
+from tests.knobs import BURST, MOE, ROOT, VARIANTS
 
 JUSTIFIED = {
     "model.parameters": "published count, for reading only: estimates count the shapes",
+    "model.formats.index.rope": "what is kept shares one shape; index keys keep nothing apart",
+    "model.modules[].parameters": "counted beside the shapes in the census, for reading only",
     "search.seed": "draws samples of spaces too large to count, which no variant is",
     "search.trials": "belongs to a sampling search; an exhaustive one tries all",
     "search.method": "how the answer is found, not what it is: auto is exhaustive here",
@@ -35,122 +36,14 @@ JUSTIFIED = {
 REFUSES = {"model.max_context"}
 """Leaves whose only verdict is to refuse a spec."""
 
-_SCALED = ("attention", "ffn", "experts", "router", "head", "embedding")
-_RACK = "own-hardware-inline"
-_BURST = "qwen3-32b-128k-hgx-h100"
-_MOE = "qwen3-235b-a22b-8k-hgx-h100"
-
-_PEAKS = [f"hardware.card.peak.{d}=1 PFLOP/s" for d in ("fp32", "int8", "fp4", "int4")]
-_SLOW = [
-    f"hardware.card.peak.{dtype}={rate} TFLOP/s"
-    for rate, dtype in enumerate(("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"), start=1)
-]
-_PROMPTS = [
-    "workload.classes.chat={name: chat, context: 1024, prompt: 2048, generate: 64, "
-    "ttft: 60 s, tpot: 2 s, deadline: 300 s}",
-]
-_SPLIT = ["space.tp=[4]", "space.attention_dp=[2]", "space.ep=[8]", "space.expert_tp=[1]"]
-_DENSE = ["model=qwen3-8b"]
-VARIANTS: dict[str, tuple[str, list[str]]] = {
-    **{name: (name, []) for name in EXAMPLES},
-    "mixture with dispatch": (_RACK, _SPLIT),
-    "prompts": (_RACK, [*_PROMPTS, *_SPLIT]),
-    "computing takes longest": (
-        _RACK,
-        [*_PROMPTS, *_SPLIT, *_SLOW, "assumptions.overlap=whole_step"],
-    ),
-    "dense, computing takes longest": (
-        _RACK,
-        [*_DENSE, *_PROMPTS, *_SLOW, "assumptions.overlap=whole_step", "space.tp=[4]"],
-    ),
-    "context parallel prefill": (
-        _RACK,
-        [*_DENSE, *_PROMPTS, *_SLOW, "space.tp=[2]", "space.cp=[2]"],
-    ),
-    "measured table": (
-        _RACK,
-        [
-            *_DENSE,
-            "space.tp=[4]",
-            "hardware.collectives=["
-            "{operation: allreduce, ranks: 4, span: 1, bytes: 1024, seconds: 10 us},"
-            "{operation: allreduce, ranks: 4, span: 1, bytes: 16 MiB, seconds: 2 ms}]",
-        ],
-    ),
-    "bands of overhead": (
-        _RACK,
-        ["space.batch=[8]", "assumptions.overhead=[{up_to: 8, seconds: 100 us}, {seconds: 1 ms}]"],
-    ),
-    "closed loop": (_RACK, [*_PROMPTS, "workload.concurrency=64"]),
-    "two classes": (
-        _RACK,
-        [
-            "workload.classes=[{name: short, share: 0.25, context: 100, generate: 32, tpot: 40 ms},"
-            "{name: long, share: 0.75, context: 9000, prompt: 100, generate: 64, tpot: 80 ms}]"
-        ],
-    ),
-    "burst with a failure": (
-        _BURST,
-        [
-            "workload.serving=continuous_batching",
-            "workload.classes.continue={name: continue, sessions: 6, context: 8000, prompt: 2000, "
-            "generate: 8, deadline: 2 s, ttft: 1.5 s, tpot: 50 ms}",
-            "workload.failures=[{card: 0, at: 100 ms, stall: 200 ms}]",
-            "space.tp=[2, 4]",
-        ],
-    ),
-    "the whole machine": (_RACK, [*_SPLIT, "limits={}"]),
-    "part of the machine": (
-        _BURST,
-        ["space.tp=[4]", "space.replicas=[1]", "workload.classes.continue.deadline=2 s"],
-    ),
-    "energy": (_BURST, ["objective.currency=joules", "limits.power=11 kW", "limits.servers=1"]),
-    "pipeline": (_RACK, [*_DENSE, *_PROMPTS, "space.tp=[2]", "space.pp=[2]"]),
-    "biases": (_RACK, [*_DENSE, "model.layers[0].attention.qkv_bias=true"]),
-    **{
-        f"{what} of {tensor}": (
-            _RACK,
-            [
-                *(_DENSE if tensor == "ffn" else []),
-                *_PROMPTS,
-                *_SLOW,
-                "assumptions.overlap=whole_step",
-                "space.tp=[2]",
-                "space.attention_dp=[1]",
-                f"model.formats.{tensor}={{dtype: fp8, {how}}}",
-                *([] if tensor == "embedding" else [f"model.formats.{tensor}.compute=bf16"]),
-            ],
-        )
-        for tensor, what, how in (
-            *((tensor, "blocks", "block: [64, 64]") for tensor in _SCALED),
-            *((tensor, "groups", "group: 32") for tensor in (*_SCALED, "kv")),
-        )
-    },
-    **{
-        f"FP8 of {tensor}": (_RACK, [*_PROMPTS, f"model.formats.{tensor}.dtype=fp8"])
-        for tensor in ("norms", "activations")
-    },
-    **{
-        f"multiply in {dtype}": (
-            _RACK,
-            [
-                *_PROMPTS,
-                *_PEAKS,
-                f"hardware.card.peak.{dtype}=2 TFLOP/s",
-                f"model.formats.attention.compute={dtype}",
-            ],
-        )
-        for dtype in ("fp32", "fp16", "fp8", "int8", "fp4", "int4")
-    },
-}
-"""Problems in which leaves matter: every example, and examples with a few leaves changed."""
-
 AXIS_VALUES: dict[str, list[Any]] = {
     **{axis: [1, 2, 4, 8] for axis in AXES},
     "sp": [False, True],
     "redundant_experts": [0, 8, 16],
-    "allreduce": ["auto", "ring", "tree"],
-    "alltoall": ["auto", "direct", "pairwise"],
+    "prefill_replicas": [0, 1, 2],
+    "prefill_chunk": [0, 512, 1024],
+    "mtp": [0, 1, 2],
+    **{axis: list(words) for axis, words in WORDS.items()},
 }
 
 _ECHOES = {
@@ -200,6 +93,15 @@ def generic(path: str, problem: Problem) -> str:
     return text.removeprefix(".")
 
 
+GROUP = re.compile(r"^model\.(draft\.layers\[\]|layers\[\]\.layers\[\])\.")
+"""Leaves of a layer group in a draft or in a pattern, which ``test_kinds.py`` shows to be alike."""
+
+
+def one_place(leaf: str) -> str:
+    """Take the layer groups of drafts and patterns for those of the stack."""
+    return GROUP.sub("model.layers[].", leaf)
+
+
 def places(place: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every number, switch and choice of words that a spec can hold, by its generic path."""
     plain = list(schema._variants(place))
@@ -219,7 +121,7 @@ def _models(place: Any) -> list[type[BaseModel]]:
 
 
 PLACES: dict[str, Any] = {
-    path: place
+    one_place(path): place
     for path, place in places(Problem)
     if not path.startswith("space.") and not path.endswith(".kind")
 }
@@ -246,7 +148,7 @@ def found(name: str) -> dict[str, list[str]]:
     problem = variant(name)
     by_leaf: dict[str, list[str]] = {}
     for path in occurrences(problem):
-        by_leaf.setdefault(generic(path, problem), []).append(path)
+        by_leaf.setdefault(one_place(generic(path, problem)), []).append(path)
     for leaf, place in PLACES.items():
         if leaf not in by_leaf and "[]" not in leaf and schema.words(place):
             by_leaf[leaf] = [leaf]
@@ -313,7 +215,9 @@ def test_each_leaf_stands_in_some_variant() -> None:
     seen = {leaf for name in VARIANTS for leaf in found(name)}
     assert not set(PLACES) - seen, "add a variant that sets these"
     numbers = {
-        generic(path, variant(name)) for name in VARIANTS for path in numeric_leaves(variant(name))
+        one_place(generic(path, variant(name)))
+        for name in VARIANTS
+        for path in numeric_leaves(variant(name))
     }
     assert not {n for n in numbers if not n.startswith("space.")} - set(PLACES)
 
@@ -325,7 +229,7 @@ def test_what_is_excused_exists() -> None:
 @pytest.mark.parametrize("leaf", PLACES)
 def test_leaf_matters(leaf: str) -> None:
     if leaf in JUSTIFIED:
-        assert not matters(leaf, (_BURST, _MOE)), f"{leaf} has an effect now: it needs no excuse"
+        assert not matters(leaf, (BURST, MOE)), f"{leaf} has an effect now: it needs no excuse"
     else:
         assert matters(leaf), f"{leaf} changes no estimate, verdict or warning"
 

@@ -99,8 +99,8 @@ def _dealt(formats: Formats, matrix: Mat, plan: Plan) -> set[str]:
     ranks, rule = plan["tp"], {"heads": "query_heads", "width": "ffn_width"}.get(matrix.dealt, "")
     if matrix.tensor == "experts":
         ranks, rule = plan["expert_tp"], "expert_width"
-    if matrix.dealt == "kv":
-        ranks = max(plan["tp"] // plan["kv_split"], 1)
+    if matrix.dealt in ("kv", "own"):
+        ranks = max(plan["tp"] // plan["kv_split"], 1) if matrix.dealt == "kv" else plan["tp"]
         if matrix.units % ranks and ranks % matrix.units:
             found.add("kv_heads")
     elif matrix.dealt and matrix.units % ranks:

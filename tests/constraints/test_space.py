@@ -129,7 +129,7 @@ def test_estimated_funnel_counts_in_order(problem_and_plans: tuple[Problem, Plan
 
 
 @settings(max_examples=60)
-@given(problems(most_candidates=300))
+@given(problems(most_candidates=300, smooth=True))
 def test_a_deadline_missed_alone_is_missed_in_company(problem: Problem) -> None:
     """``deadline`` is a bound: what it removes, ``on_time`` removes, too."""
     problem = changed(problem, workload={"failures": []})

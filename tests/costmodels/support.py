@@ -15,6 +15,9 @@ MODEL = RooflineModel()
 EXACT = 1e-9
 """Relative error of a result that is summed in another way."""
 
+NEARLY = 2e-3
+"""Relative error of a sum of steps that grow in jumps, which is taken from few of them."""
+
 LEAST = 1e-12
 """Relative noise of adding the same numbers in another order."""
 

@@ -15,6 +15,7 @@ from tests.costmodels.support import (
     FASTER,
     LEAST,
     MODEL,
+    NEARLY,
     Drawn,
     decode,
     no_more,
@@ -174,7 +175,7 @@ def test_no_pass_is_faster_than_its_reads_or_its_work(
 
 
 @settings(max_examples=40)
-@given(planned(most=4), batches)
+@given(planned(most=4, smooth=True), batches)
 def test_a_step_is_convex_and_piecewise_linear_in_context(drawn: Drawn, batch: int) -> None:
     problem, plans = drawn
     positions = np.arange(0, 4001, 20)
@@ -183,11 +184,11 @@ def test_a_step_is_convex_and_piecewise_linear_in_context(drawn: Drawn, batch: i
     assert (bends >= -LEAST).all(), "convex"
     # A bend lies between two positions, so it shows in at most two second differences.
     pieces = np.count_nonzero(bends > LEAST, axis=0)
-    assert (pieces <= 2 * (2 * len(problem.model.layers) + 2)).all()
+    assert (pieces <= 2 * (2 * len(problem.model.kinds) + 2)).all()
 
 
 @settings(max_examples=60)
-@given(planned(most=4), batches, st.integers(0, 3000), st.integers(0, 120))
+@given(planned(most=4), batches, st.integers(0, 3000), st.integers(0, 400))
 def test_a_span_equals_the_sum_of_its_steps(
     drawn: Drawn, batch: int, context: int, steps: int
 ) -> None:
@@ -197,7 +198,8 @@ def test_a_span_equals_the_sum_of_its_steps(
         MODEL, problem, plans, size, Held.dealt((context,), np.ones_like(plans.tp)), steps
     )
     one_by_one = [decode(problem, plans, batch, context + i).seconds for i in range(steps)]
-    assert span == pytest.approx(np.sum(one_by_one, axis=0) + np.zeros(len(plans)), rel=EXACT)
+    near = NEARLY if problem.model.stepped else EXACT
+    assert span == pytest.approx(np.sum(one_by_one, axis=0) + np.zeros(len(plans)), rel=near)
 
 
 @settings(max_examples=200)

@@ -88,6 +88,8 @@ def total(model: ModelSpec, axes: dict[str, int]) -> dict[str, float]:
             ranks = axes["tp"]
             if name == "experts":
                 ranks = axes.get("ep", 1) * axes.get("expert_tp", 1)
+            if name == "engram":
+                ranks = axes["tp"] * axes.get("cp", 1)
             found[name] = found.get(name, 0.0) + count * float(share[0]) * ranks
     found["embedding"] = float(sharding.embedding_bytes(model, one)[0]) * axes["tp"]
     found["head"] = float(sharding.head_bytes(model, one)[0]) * axes["tp"]
@@ -109,8 +111,8 @@ def copies(model: ModelSpec, axes: dict[str, int]) -> dict[str, float]:
             for m in (*half.matrices, *mixing.matrices):
                 stored = getattr(model.formats, m.tensor).bytes_per_number
                 times = tp if not m.dealt else 1
-                if m.dealt == "kv":
-                    times = tp * -(-m.units // shards) / m.units
+                if m.dealt in ("kv", "own"):
+                    times = tp * -(-m.units // (shards if m.dealt == "kv" else tp)) / m.units
                 more(m.tensor, group.count * m.numbers * stored, times)
             learned = half.learned + mixing.learned
             size = (model.hidden + learned.norms) * norm + 8 * learned.idle_int64
@@ -119,7 +121,8 @@ def copies(model: ModelSpec, axes: dict[str, int]) -> dict[str, float]:
         if group.engram:
             table = group.engram
             size = table.inputs * table.outputs * model.formats.engram.bytes_per_number
-            more("engram", group.count * (size + table.weights * norm), tp)
+            cards = tp * axes.get("cp", 1)
+            more("engram", group.count * (size + table.weights * norm), cards)
     return found
 
 
@@ -152,11 +155,13 @@ def test_the_whole_is_the_published_size(model: ModelSpec) -> None:
     if model.tied_embeddings:
         del one["head"]
     size = sum(one.values()) + model.hidden * model.formats.norms.bytes_per_number
-    in_bf16 = model.formats == Formats() and all(k.attention.kind == "gqa" for k in model.kinds)
-    if in_bf16:
-        assert size == 2 * (model.parameters or 0), "two bytes a parameter in BF16"
+    stated = sum(module.parameters for module in model.modules)
+    if model.formats == Formats() and all(k.attention.kind == "gqa" for k in model.kinds):
+        fp32 = sum(g.count * half.learned.fp32 for g in groups(model) for half in halves(model, g))
+        expected = 2 * ((model.parameters or 0) - stated) + 2 * fp32
+        assert size == expected, "two bytes a parameter in BF16, and two more in FP32"
     else:
-        assert 0 < size < 2 * (model.parameters or 0) or model.formats == Formats()
+        assert size > 0
 
 
 @settings(max_examples=200)
@@ -225,20 +230,21 @@ def test_kv_over_its_ranks_sums_to_the_whole(
 ) -> None:
     """Over ``kv_split`` and ``cp`` exactly; over head shards once for every copy of a head.
 
-    A window is not split, and whole on all ranks that share a head.
+    A window is not split: its heads go round all of TP, and it is whole on all CP ranks.
     """
     model = model_of(raw)
     axes = plan({"tp": shards * kv_split, "kv_split": kv_split, "cp": cp})
     for stream in streams(model):
         heads = stream.heads
         share = sharding.entry_bytes(model, stream, axes) * sharding.stream_share(stream, axes)
-        over = float(share[0]) * shards * (kv_split * cp if stream.kept is None else 1)
+        ranks = shards if stream.kept is None else shards * kv_split
+        over = float(share[0]) * ranks * (kv_split * cp if stream.kept is None else 1)
         whole = float(sharding.entry_bytes(model, stream, WHOLE)[0])
         assert over >= whole * (1 - 1e-12)
-        if heads % shards == 0:
+        if heads % ranks == 0:
             assert over == pytest.approx(whole)
-        elif shards % heads == 0:
-            assert over == pytest.approx(whole * shards / heads)
+        elif ranks % heads == 0:
+            assert over == pytest.approx(whole * ranks / heads)
 
 
 @settings(max_examples=200)

@@ -1,0 +1,226 @@
+"""Problems in which leaves matter: every example, and small models of every kind of layer."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted(file.stem for file in (ROOT / "examples").glob("*.yaml"))
+
+RACK = "own-hardware-inline"
+BURST = "qwen3-32b-128k-hgx-h100"
+MOE = "qwen3-235b-a22b-8k-hgx-h100"
+
+SCALED = (
+    *("attention", "ffn", "experts", "router", "head", "embedding"),
+    *("compressor", "shared_experts", "hyper", "engram"),
+)
+"""Tensor classes that may have scales."""
+
+_PEAKS = [f"hardware.card.peak.{d}=1 PFLOP/s" for d in ("fp32", "int8", "fp4", "int4")]
+_SLOW = [
+    f"hardware.card.peak.{dtype}={rate} TFLOP/s"
+    for rate, dtype in enumerate(("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"), start=1)
+]
+_PROMPTS = [
+    "workload.classes.chat={name: chat, context: 1024, prompt: 2048, generate: 64, "
+    "ttft: 60 s, tpot: 2 s, deadline: 300 s}",
+]
+_SPLIT = ["space.tp=[4]", "space.attention_dp=[2]", "space.ep=[8]", "space.expert_tp=[1]"]
+_DENSE = ["model=qwen3-8b"]
+
+Raw = dict[str, Any]
+
+# Small layers of every kind
+
+_GQA: Raw = {"kind": "gqa", "q_heads": 8, "kv_heads": 4, "head_dim": 32}
+_DENSE_FFN: Raw = {"kind": "dense", "intermediate": 256}
+_MIXTURE: Raw = {"kind": "moe", "experts": 8, "top_k": 2, "intermediate": 64}
+_INDEXER: Raw = {"heads": 4, "dim": 16, "top_k": 128, "scans": 256}
+_LOW_RANK: Raw = {**_GQA, "q_lora": 64, "o_lora": 32, "o_groups": 4}
+_COMPRESSED: Raw = {**_LOW_RANK, "kind": "csa", "window": 64, "ratio": 4, "top_k": 128}
+
+_LAYERS: dict[str, Raw] = {
+    "low-rank queries and outputs": {"attention": _LOW_RANK},
+    "keys wider than values": {"attention": {**_GQA, "v_dim": 16}},
+    "rope apart": {"attention": {**_GQA, "rope_dim": 8}},
+    "indexer over keys": {"attention": {**_GQA, "indexer": _INDEXER}},
+    "window": {"attention": {**_GQA, "kind": "swa", "window": 512}},
+    "latents": {
+        "attention": {
+            **{"kind": "mla", "q_heads": 8, "q_lora": 64, "kv_lora": 32},
+            **{"nope_dim": 16, "rope_dim": 8, "v_dim": 16},
+        }
+    },
+    "latents that an earlier layer chose, top_k": {
+        "attention": {
+            **{"kind": "mla", "q_heads": 8, "kv_lora": 32, "top_k": 128},
+            **{"nope_dim": 16, "rope_dim": 8, "v_dim": 16},
+        }
+    },
+    "entries chosen by an indexer": {"attention": {**_COMPRESSED, "indexer": _INDEXER}},
+    "entries chosen by an earlier layer": {"attention": _COMPRESSED},
+    "all entries": {
+        "attention": {
+            **{k: v for k, v in _COMPRESSED.items() if k != "top_k"},
+            **{"kind": "hca", "ratio": 32},
+        }
+    },
+    "linear": {
+        "attention": {
+            **{"kind": "linear", "k_heads": 4, "v_heads": 8, "k_dim": 16, "v_dim": 16},
+            **{"convolution": 4, "gate_rank": 16, "decay_rank": 16},
+        }
+    },
+    "no attention": {"attention": {"kind": "none"}},
+    "no network": {"ffn": {"kind": "none"}},
+    "mixture": {"ffn": {**_MIXTURE, "shared_intermediate": 64}},
+    "latent mixture": {"ffn": {**_MIXTURE, "latent": 64, "hash_tokens": 100}},
+    "engram": {
+        "engram": {"rows": 1000, "row_bytes": 64, "lookups": 4, "inputs": 64, "outputs": 128}
+    },
+    "last tokens only, prefill_last": {
+        "attention": {**_COMPRESSED, "indexer": _INDEXER},
+        "prefill_last": 256,
+    },
+}
+
+
+def layer(**parts: Any) -> Raw:
+    return {"count": 2, "attention": _GQA, "ffn": _DENSE_FFN, **parts}
+
+
+def small(*layers: Raw, **more: Any) -> list[str]:
+    """Changes that put a small model into a spec, on a machine slow enough for work to show."""
+    model = {
+        **{"name": "small", "hidden": 128, "vocab": 1000, "max_context": 65536},
+        **{"layers": layers or [layer()], **more},
+    }
+    return [f"model={json.dumps(model)}", *_PROMPTS, *_SLOW, "space.tp=[2]", "space.pp=[1]"]
+
+
+_HOW = {
+    "blocks": {"dtype": "fp8", "block": [16, 16]},
+    "groups": {"dtype": "fp8", "group": 32},
+}
+
+
+def _formatted(tensor: str, how: str) -> list[str]:
+    """A small model that has every tensor class, with scales for one of them."""
+    stored: Raw = {**_HOW[how], **({} if tensor == "embedding" else {"compute": "bf16"})}
+    shared = {**_MIXTURE, "shared_intermediate": 64}
+    layers = [
+        layer(attention={**_COMPRESSED, "indexer": _INDEXER}, **_LAYERS["engram"]),
+        layer(ffn=shared),
+    ]
+    more = {"hyper_connections": 2, "formats": {tensor: stored}}
+    return [*small(*layers, **more), "assumptions.overlap=whole_step", "space.attention_dp=[1]"]
+
+
+def _kept(tensor: str, stored: Raw) -> list[str]:
+    """A small model that keeps a context of every kind, ``tensor`` of it in a format of its own."""
+    indexed = {**_COMPRESSED, "rope_dim": 8, "indexer": _INDEXER}
+    layers = [layer(attention=indexed), layer(attention=_LAYERS["linear"]["attention"])]
+    return [*small(*layers, formats={tensor: stored}), "assumptions.overlap=whole_step"]
+
+
+VARIANTS: dict[str, tuple[str, list[str]]] = {
+    "mixture with dispatch": (RACK, _SPLIT),
+    "prompts": (RACK, [*_PROMPTS, *_SPLIT]),
+    "computing takes longest": (
+        RACK,
+        [*_PROMPTS, *_SPLIT, *_SLOW, "assumptions.overlap=whole_step"],
+    ),
+    "dense, computing takes longest": (
+        RACK,
+        [*_DENSE, *_PROMPTS, *_SLOW, "assumptions.overlap=whole_step", "space.tp=[4]"],
+    ),
+    "context parallel prefill": (
+        RACK,
+        [*_DENSE, *_PROMPTS, *_SLOW, "space.tp=[2]", "space.cp=[2]"],
+    ),
+    "measured table": (
+        RACK,
+        [
+            *_DENSE,
+            "space.tp=[4]",
+            "hardware.collectives=["
+            "{operation: allreduce, ranks: 4, span: 1, bytes: 1024, seconds: 10 us},"
+            "{operation: allreduce, ranks: 4, span: 1, bytes: 16 MiB, seconds: 2 ms}]",
+        ],
+    ),
+    "bands of overhead": (
+        RACK,
+        ["space.batch=[8]", "assumptions.overhead=[{up_to: 8, seconds: 100 us}, {seconds: 1 ms}]"],
+    ),
+    "closed loop": (RACK, [*_PROMPTS, "workload.concurrency=64"]),
+    "two classes": (
+        RACK,
+        [
+            "workload.classes=[{name: short, share: 0.25, context: 100, generate: 32, tpot: 40 ms},"
+            "{name: long, share: 0.75, context: 9000, prompt: 100, generate: 64, tpot: 80 ms}]"
+        ],
+    ),
+    "burst with a failure": (
+        BURST,
+        [
+            "workload.serving=continuous_batching",
+            "workload.classes.continue={name: continue, sessions: 6, context: 8000, prompt: 2000, "
+            "generate: 8, deadline: 2 s, ttft: 1.5 s, tpot: 50 ms}",
+            "workload.failures=[{card: 0, at: 100 ms, stall: 200 ms}]",
+            "space.tp=[2, 4]",
+        ],
+    ),
+    "the whole machine": (RACK, [*_SPLIT, "limits={}"]),
+    "part of the machine": (
+        BURST,
+        ["space.tp=[4]", "space.replicas=[1]", "workload.classes.continue.deadline=2 s"],
+    ),
+    "energy": (BURST, ["objective.currency=joules", "limits.power=11 kW", "limits.servers=1"]),
+    "pipeline": (RACK, [*_DENSE, *_PROMPTS, "space.tp=[2]", "space.pp=[2]"]),
+    **{name: (RACK, small(layer(**parts))) for name, parts in _LAYERS.items()},
+    "pattern, repeat": (RACK, small({"repeat": 2, "layers": [layer(), layer(ffn=_MIXTURE)]})),
+    "several streams": (RACK, small(hyper_connections=2)),
+    "residuals of attention": (RACK, small(attention_residuals=True)),
+    "module": (RACK, small(modules=[{"name": "tower", "bytes": 10**6, "parameters": 500_000}])),
+    "draft": (
+        RACK,
+        [
+            *small(draft={"layers": [layer()], "markov_rank": 16}),
+            "space.mtp=[2]",
+            "assumptions.acceptance=[0.7, 0.5]",
+        ],
+    ),
+    **{
+        f"{how} of {tensor}": (RACK, _formatted(tensor, how))
+        for tensor in SCALED
+        for how in ("blocks", "groups")
+    },
+    **{
+        f"vectors of {tensor}": (
+            RACK,
+            _kept(tensor, {"dtype": "fp8", "rope": "bf16", "group": 8, "compute": "bf16"}),
+        )
+        for tensor in ("kv", "window", "index")
+    },
+    **{
+        f"numbers of {tensor}": (RACK, _kept(tensor, {"dtype": dtype}))
+        for tensor, dtype in (
+            *(("norms", "fp8"), ("activations", "fp8"), ("state", "bf16"), ("convolution", "fp32")),
+        )
+    },
+    **{
+        f"multiply in {dtype}": (
+            RACK,
+            [
+                *_PROMPTS,
+                *_PEAKS,
+                f"hardware.card.peak.{dtype}=2 TFLOP/s",
+                f"model.formats.attention.compute={dtype}",
+            ],
+        )
+        for dtype in ("fp32", "fp16", "fp8", "int8", "fp4", "int4")
+    },
+    **{name: (name, []) for name in EXAMPLES},
+}
+"""By name: the example that the problem starts from, and what is changed."""

@@ -6,6 +6,7 @@ from math import gcd
 
 import numpy as np
 
+from constraints.base import ROUNDING
 from costmodels import sharding
 from costmodels.collectives.fabric import instances_held
 from costmodels.plans import NEUTRAL, WORDS, IntArray, PlanTable, encode
@@ -67,7 +68,8 @@ def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
         cards = min(cards, min(servers) * hardware.server.cards)
     held = instances_held(hardware, plans.cards, cards) - plans.prefill_replicas
     if limits.money_per_hour is not None and hardware.card.price:
-        affordable = limits.money_per_hour // (hardware.card.price * 3600 * plans.cards)
+        each = hardware.card.price * 3600 * plans.cards
+        affordable = np.floor(limits.money_per_hour / each * (1 + ROUNDING))
         held = np.minimum(held, affordable.astype(np.int64) - plans.prefill_replicas)
     if problem.assumptions.billing == "used":
         # An instance that no session reaches would only be paid for.

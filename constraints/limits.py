@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from constraints.base import Case, Constraint, first
+from constraints.base import ROUNDING, Case, Constraint, first
 from costmodels.collectives.fabric import instances_held, servers_used
 from costmodels.plans import FloatArray
 from specs.problem import Problem
@@ -62,7 +62,8 @@ class Limit(Constraint):
 
     def margin(self, case: Case) -> FloatArray:
         limit = self.limit(case.problem)
-        return np.asarray((np.inf if limit is None else limit) - self.need(case))
+        most = np.inf if limit is None else limit * (1 + ROUNDING)
+        return np.asarray(most - self.need(case))
 
     def reason(self, case: Case) -> str:
         limit = self.limit(case.problem) or 0.0

@@ -100,8 +100,8 @@ def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, Float
         first = first + (module.bytes / plans.tp if module.spread else module.bytes)
     norm = model.hidden * model.formats.norms.bytes_per_number
     mixer = sharding.vector_bytes(model, model.last_mixer.vectors)
-    shares = sharding.matrix_shares(model, model.last_mixer.matrices, plans, problem.assumptions)
-    last = np.full(len(plans), norm + mixer) + sum(size for _, size in shares.values())
+    mixing = sharding.held_bytes(model, model.last_mixer.matrices, plans, problem.assumptions)
+    last = np.full(len(plans), norm + mixer) + sum(mixing.values())
     return first, last + drafts.weights(problem, plans)
 
 

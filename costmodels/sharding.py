@@ -258,7 +258,7 @@ def _half_weights(
     model: ModelSpec, parts: Parts, plans: PlanTable, assumptions: Assumptions
 ) -> dict[str, FloatArray]:
     mixer = model.mixer.matrices if parts.matrices else ()
-    weights = _held(model, (*parts.matrices, *mixer), plans, assumptions)
+    weights = held_bytes(model, (*parts.matrices, *mixer), plans, assumptions)
     weights["norms"] = np.full(len(plans), vector_bytes(model, half_norms(model, parts)))
     return weights
 
@@ -270,7 +270,7 @@ def _engram_weights(model: ModelSpec, table: Engram, plans: PlanTable) -> FloatA
     return table.table_bytes / plans.stage_cards + whole
 
 
-def _held(
+def held_bytes(
     model: ModelSpec, matrices: Iterable[Matrix], plans: PlanTable, assumptions: Assumptions
 ) -> dict[str, FloatArray]:
     """Bytes of matrices on one card by tensor class: what is not dealt lies there whole.
@@ -302,8 +302,7 @@ def draft_weights(
     one = float(matrix_bytes(model.formats.attention, model.hidden, model.hidden))
     total = total + draft.projections * one
     mixer = model.last_mixer
-    shares = matrix_shares(model, mixer.matrices, plans, assumptions)
-    total = total + sum(size for _, size in shares.values())
+    total = total + sum(held_bytes(model, mixer.matrices, plans, assumptions).values())
     total = total + vector_bytes(model, (draft.vectors(model.hidden), *mixer.vectors))
     if draft.markov_rank:
         total = total + 2 * matrix_bytes(model.formats.head, draft.markov_rank, model.vocab)

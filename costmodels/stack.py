@@ -18,7 +18,7 @@ from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
 from specs.model import Draft, Engram, Layer
 from specs.problem import PhaseEfficiency, Problem
-from specs.tensors import Matrix, Parts
+from specs.tensors import Matrix, Parts, Vectors
 
 
 def layer_tallies(
@@ -141,7 +141,8 @@ def edges(
     if problem.assumptions.count_norms:
         row = model.hidden * model.formats.embedding.bytes_per_number
         first.append(_vectors(problem, plans, rows * row))
-        last.append(_vectors(problem, plans, model.hidden * model.formats.norms.bytes_per_number))
+        vectors = (Vectors(model.hidden), *model.last_mixer.vectors)
+        last.append(_vectors(problem, plans, sharding.vector_bytes(model, vectors, read=True)))
     return (
         tally_of(problem, plans, first, [], efficiency),
         tally_of(problem, plans, last, exchanges, efficiency),

@@ -186,7 +186,8 @@ def exchanges(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> 
         found += _dealt_output(problem, parts, plans, rows)
     if pass_.phase == "prefill" and (plans.cp > 1).any():
         size = _gathered(problem.model, parts, plans, pass_)
-        found.append(Exchange("all_gather", "all_gather", plans.cp, plans.tp, size))
+        ranks = np.where(size > 0, plans.cp, 1)
+        found.append(Exchange("all_gather", "all_gather", ranks, plans.tp, size))
     return found
 
 

@@ -74,10 +74,12 @@ def _value(text: str, plan: Plan) -> int:
 def _cuts(problem: Problem, plan: Plan) -> set[str]:
     model, tp = problem.model, plan["tp"]
     found = set()
-    for group in groups(model):
+    drafting = model.draft.layers if model.draft else ()
+    for group in (*groups(model), *drafting):
         for half in halves(model, group):
             for matrix in half.matrices:
                 found |= _dealt(model.formats, matrix, plan)
+    for group in groups(model):
         if isinstance(group.ffn, MoeFfn):
             for matrix in expert(group.ffn, model.hidden)[0]:
                 found |= _dealt(model.formats, matrix, plan)
@@ -97,6 +99,8 @@ def _dealt(formats: Formats, matrix: Mat, plan: Plan) -> set[str]:
     """Rules that dealing one matrix breaks."""
     found = set()
     ranks, rule = plan["tp"], {"heads": "query_heads", "width": "ffn_width"}.get(matrix.dealt, "")
+    if matrix.tensor == "shared_experts":
+        rule = "shared_width"
     if matrix.tensor == "experts":
         ranks, rule = plan["expert_tp"], "expert_width"
     if matrix.dealt in ("kv", "own"):
@@ -154,6 +158,8 @@ def _limits(problem: Problem, plan: Plan) -> set[str]:
     if limits.power is not None and servers * (hardware.server.power or 0) > limits.power:
         found.add("power")
     price = hardware.card.price or 0
-    if limits.money_per_hour is not None and total * price * 3600 > limits.money_per_hour:
+    # A limit that is met to the cent is met, whatever the last digit of a product says.
+    cost = total * price * 3600
+    if limits.money_per_hour is not None and cost > limits.money_per_hour * (1 + 1e-9):
         found.add("money_per_hour")
     return found

@@ -320,10 +320,9 @@ def test_weights_of_one_stage_sum_to_the_model(drawn: tuple[Problem, PlanTable])
     expected += model.hidden * model.formats.norms.bytes_per_number
     for module in model.modules:
         expected += module.bytes / (plans.tp if module.spread else 1)
-    joined = sharding.matrix_shares(
-        model, model.last_mixer.matrices, plans, problem.assumptions
-    ).values()
-    expected += sum(size for _, size in joined)
+    mixer = model.last_mixer.matrices
+    joined = sharding.held_bytes(model, mixer, plans, problem.assumptions)
+    expected += sum(joined.values())
     expected += sharding.vector_bytes(model, model.last_mixer.vectors)
     assert weights == pytest.approx(expected, rel=1e-12)
 

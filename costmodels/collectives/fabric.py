@@ -6,6 +6,7 @@ view of the same cards has expert TP innermost, then EP. A group is given by its
 fits into one domain is placed in one; a larger one starts at a domain boundary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,11 +86,23 @@ def group_links(
     hardware: HardwareSpec, plans: PlanTable, ranks: IntArray, stride: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Start-up time and bandwidth of the innermost level that joins all ranks of the group."""
+    return _innermost(hardware, plans, lambda size: inside(plans, ranks * stride, size))
+
+
+def deployment_links(hardware: HardwareSpec, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
+    """Start-up time and bandwidth of the innermost level that joins all instances."""
+    return _innermost(hardware, plans, lambda size: plans.total_cards <= size)
+
+
+def _innermost(
+    hardware: HardwareSpec, plans: PlanTable, joins: Callable[[int], BoolArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Figures of the innermost level whose domains join something; else of the outermost."""
     outermost = hardware.levels[-1]
     alpha = np.full(len(plans), outermost.alpha)
     beta = np.full(len(plans), outermost.beta)
     for level in reversed(hardware.levels[:-1]):
-        here = inside(plans, ranks * stride, level.size)
+        here = joins(level.size)
         alpha = np.where(here, level.alpha, alpha)
         beta = np.where(here, level.beta, beta)
     return alpha, beta
@@ -197,7 +210,8 @@ def boundary_seconds(
             beyond = np.where(cards <= level.size, 0, beyond)
         here = crossing - beyond
         once = level.alpha + size / (level.beta * efficiency)
-        total = total + here * once
+        # A level that no boundary crosses may state no figures.
+        total = total + np.where(here > 0, here * once, 0.0)
         slowest = np.where(here > 0, np.maximum(slowest, once), slowest)
         crossing = beyond
     return total, slowest

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from costmodels.collectives.fabric import deployment_links
 from costmodels.memory import kept_bytes
 from costmodels.plans import FloatArray, PlanTable
 from specs.problem import Problem
@@ -15,13 +16,7 @@ def handover_seconds(problem: Problem, plans: PlanTable) -> FloatArray:
     lies with the instance that decodes: it travels to the prompt first, and what the prompt adds
     travels back.
     """
-    levels = problem.hardware.levels
-    alpha = np.full(len(plans), levels[-1].alpha)
-    beta = np.full(len(plans), levels[-1].beta)
-    for level in reversed(levels[:-1]):
-        here = plans.total_cards <= level.size
-        alpha = np.where(here, level.alpha, alpha)
-        beta = np.where(here, level.beta, beta)
+    alpha, beta = deployment_links(problem.hardware, plans)
     beta = beta * problem.assumptions.efficiency.prefill.network
     found = np.zeros((len(problem.workload.classes), len(plans)))
     for index, shape in enumerate(problem.workload.classes):

@@ -406,3 +406,17 @@ def test_a_measurement_outranks_the_algorithm_of_the_plan() -> None:
     problem = problem_of(machine(8, server=8, table=TABLE), collective_table="next_size_up")
     ring = encode("allreduce", "ring")
     assert seconds(problem, "allreduce", 4, 1000, allreduce=ring) == pytest.approx(0.1)
+
+
+def test_a_level_that_no_stage_crosses_may_state_no_figures() -> None:
+    """Two stages on one server need nothing of the network between servers."""
+    problem = load_problem(
+        "examples/qwen3-32b-128k-two-hgx-h100.yaml",
+        ["hardware.levels[1].bandwidth=null", "hardware.levels[1].latency=null", "limits.cards=8",
+         "hardware.collectives=[]"],
+    )  # fmt: skip
+    plans = PlanTable.from_columns({"tp": [4], "pp": [2]})
+    size = np.array([1e6])
+    inner = problem.hardware.levels[0]
+    total, slowest = boundary_seconds(problem.hardware, plans, size, 1.0)
+    assert total[0] == slowest[0] == inner.alpha + 1e6 / inner.beta

@@ -1,5 +1,7 @@
 """What a result owes to figures that vary: rates of narrow formats, and accepted drafts."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from costmodels.drafts import tokens_per_step
@@ -13,36 +15,42 @@ _MATTERS = 0.01
 
 
 def hangs_on_rates(problem: Problem, detail: PlanDetail) -> list[str]:
-    """Say how the step of a plan changes at the BF16 rate, and which formats are widened."""
+    """Say which formats of a plan are widened, and how its step changes at the BF16 rate."""
+    if problem.assumptions.matmul_dtype == "bf16":
+        return []
     plan = detail.plan
     precision, kv = (WORDS[a][int(plan.column(a)[0])] for a in ("precision", "kv_dtype"))
     here = problem.in_precision(precision, kv)
-    found = []
-    widened: dict[tuple[str, str], list[str]] = {}
-    for tensor in here.multiplied:
-        own, used = here.model.formats.compute_dtype(tensor), here.multiplied_in(tensor)
-        if own != used and problem.assumptions.matmul_dtype == "own":
-            widened.setdefault((own, used), []).append(tensor)
-    for (narrow, wide_format), tensors in widened.items():
-        found.append(
-            f"{problem.hardware.name} states no {narrow} rate: {', '.join(tensors)} count at that "
-            f"of {wide_format}."
-        )
-    rates = {here.multiplied_in(tensor) for tensor in here.multiplied} - {"bf16", "fp16", "fp32"}
-    if rates and problem.assumptions.matmul_dtype == "own":
+    used = {tensor: here.multiplied_in(tensor) for tensor in here.multiplied}
+    found = _widened(here, used)
+    narrow = sorted(set(used.values()) - {"bf16", "fp16", "fp32"})
+    if narrow and problem.rate_format("bf16"):
         assumed = problem.assumptions.model_copy(update={"matmul_dtype": "bf16"})
         wide = problem.model_copy(update={"assumptions": assumed})
         context = np.full(1, detail.step_context)
         step = float(detail.step().seconds[0])
-        slower = detail.space.model.decode(wide, plan, detail.batch, context)
-        if float(slower.seconds[0]) > step * (1 + _MATTERS):
-            figures = " and ".join(f"hardware.card.peak.{dtype}" for dtype in sorted(rates))
+        slower = float(detail.space.model.decode(wide, plan, detail.batch, context).seconds[0])
+        if slower > step * (1 + _MATTERS):
+            figures = " and ".join(f"hardware.card.peak.{dtype}" for dtype in narrow)
             found.append(
                 f"The result hangs on {figures}: the best plan's step takes "
-                f"{quantity(step, 's')}, and {quantity(float(slower.seconds[0]), 's')} if its "
-                "matrices were multiplied in BF16."
+                f"{quantity(step, 's')}, and {quantity(slower, 's')} if its matrices were "
+                "multiplied in BF16."
             )
     return found
+
+
+def _widened(here: Problem, used: Mapping[str, str]) -> list[str]:
+    """Say for which tensor classes the card states no rate of their own."""
+    tensors: dict[tuple[str, str], list[str]] = {}
+    for tensor, dtype in used.items():
+        own = here.wanted_format(tensor)
+        if own != dtype:
+            tensors.setdefault((own, dtype), []).append(tensor)
+    return [
+        f"{here.hardware.name} states no {own} rate: {', '.join(those)} count at that of {dtype}."
+        for (own, dtype), those in tensors.items()
+    ]
 
 
 def hangs_on_acceptance(problem: Problem, detail: PlanDetail) -> list[str]:

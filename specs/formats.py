@@ -21,7 +21,7 @@ BITS = {
 Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4", "int4"]
 ScaleDtype = Literal["fp32", "bf16", "fp16", "fp8", "e8m0"]
 
-WIDER: dict[str, tuple[str, ...]] = {
+WIDER: dict[Dtype, tuple[Dtype, ...]] = {
     "fp4": ("fp8", "bf16", "fp16"),
     "fp8": ("bf16", "fp16"),
     "int4": ("int8", "bf16", "fp16"),

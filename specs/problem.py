@@ -314,9 +314,7 @@ class Problem(Spec):
     def can_multiply(self, precision: str) -> bool:
         """Whether the card states a rate for all formats of a recipe, or for wider ones."""
         here = self.in_precision(precision)
-        peaks = self.hardware.card.peak
-        wanted = {here.model.formats.compute_dtype(tensor) for tensor in here.multiplied}
-        return all(any(d in peaks for d in (own, *WIDER[own])) for own in wanted)
+        return all(here.rate_format(here.wanted_format(tensor)) for tensor in here.multiplied)
 
     @property
     def multiplied(self) -> tuple[str, ...]:
@@ -338,23 +336,30 @@ class Problem(Spec):
         """Cards that the deployment may take."""
         return self.limits.cards or self.hardware.cards
 
+    def wanted_format(self, tensor: str) -> Dtype:
+        """Format to multiply ``tensor`` in, a field of ``Formats``, whatever the card can."""
+        own = self.model.formats.compute_dtype(tensor)
+        return "bf16" if self.assumptions.matmul_dtype == "bf16" else own
+
+    def rate_format(self, wanted: Dtype) -> Dtype | None:
+        """Format that the card multiplies in place of ``wanted``: itself, or the nearest wider."""
+        formats: tuple[Dtype, ...] = (wanted, *WIDER[wanted])
+        return next((dtype for dtype in formats if dtype in self.hardware.card.peak), None)
+
     def multiplied_in(self, tensor: str) -> Dtype:
         """Format that the card multiplies ``tensor`` in: its own, or the nearest wider one.
 
         ``tensor`` is a field of ``Formats``. Raises ``ValueError`` naming the figure if the card
         states no rate for that format nor for a wider one.
         """
-        own = self.model.formats.compute_dtype(tensor)
-        wanted: Dtype = "bf16" if self.assumptions.matmul_dtype == "bf16" else own
-        peaks = self.hardware.card.peak
-        for dtype in (wanted, *WIDER[wanted]):
-            if dtype in peaks:
-                found: Dtype = dtype
-                return found
-        raise ValueError(
-            f"hardware.card.peak.{wanted} is needed for the {tensor} of {self.model.name}, and "
-            f"{self.hardware.name} has none; known: {', '.join(peaks)}"
-        )
+        wanted = self.wanted_format(tensor)
+        found = self.rate_format(wanted)
+        if found is None:
+            raise ValueError(
+                f"hardware.card.peak.{wanted} is needed for the {tensor} of {self.model.name}, and "
+                f"{self.hardware.name} has none; known: {', '.join(self.hardware.card.peak)}"
+            )
+        return found
 
     def compute_peak(self, tensor: str) -> float:
         """Matrix rate in FLOP/s for ``tensor``; see :meth:`multiplied_in`."""

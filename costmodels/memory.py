@@ -7,9 +7,9 @@ import numpy as np
 
 from costmodels import drafts, sharding
 from costmodels.base import MemoryEstimate
-from costmodels.operators import attention as attention_operators
-from costmodels.operators import ffn as ffn_operators
-from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.operators import ffn
+from costmodels.operators.work import between
+from costmodels.plans import ONE_CARD, FloatArray, IntArray, PlanTable
 from costmodels.precision import by_format
 from costmodels.remembered import remembered
 from specs.formats import BITS
@@ -17,6 +17,8 @@ from specs.problem import Problem
 
 LOGITS_BYTES = BITS["fp32"] // 8
 """Logits are kept in FP32 until a token is drawn."""
+
+_DRAFTING_CARD = ONE_CARD.with_columns(mtp=np.ones(1, dtype=np.int64))
 
 
 def estimate(problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEstimate:
@@ -119,10 +121,9 @@ def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict
 def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
     """One copy of weights and KV, spread evenly over the cards of an instance."""
     weights, kv = np.empty(len(plans)), np.empty(len(plans))
-    for drafting in (0, 1):
-        rows = np.flatnonzero((plans.mtp > 0) == drafting)
+    for whole in (ONE_CARD, _DRAFTING_CARD):
+        rows = np.flatnonzero(np.minimum(plans.mtp, 1) == whole.mtp[0])
         if rows.size:
-            whole = PlanTable.from_columns({"tp": [1], "mtp": [drafting]})
             (one,) = _stages(problem, whole)
             lanes = plans.attention_dp[rows] / plans.cards[rows]
             weights[rows] = one.weights[0, 0] / plans.cards[rows]
@@ -133,13 +134,13 @@ def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, F
 @remembered
 def _widest(problem: Problem, plans: PlanTable) -> FloatArray:
     """Numbers of the largest intermediate of any layer, for each token of a rank."""
-    model, one = problem.model, np.ones(len(plans))
+    model = problem.model
     widest: FloatArray = np.zeros(len(plans))
     for kind in model.kinds:
         parts = kind.attention.parts(model.hidden, "prefill")
-        between = attention_operators.activation_numbers(parts, plans, one)
-        network = ffn_operators.activation_numbers(model, kind.ffn, plans, one)
-        widest = np.maximum(widest, np.maximum(model.hidden + between, network))
+        attention = model.hidden + between(parts.matrices, plans)
+        network = ffn.activation_numbers(model, kind.ffn, plans)
+        widest = np.maximum(widest, np.maximum(attention, network))
     return widest
 
 

@@ -107,6 +107,11 @@ class PlanTable:
         column: IntArray = getattr(self, axis)
         return column
 
+    def has(self, axis: str, word: str) -> BoolArray:
+        """Whether each plan has ``word`` on an axis of words."""
+        chosen: BoolArray = self.column(axis) == WORDS[axis].index(word)
+        return chosen
+
     def take(self, rows: NDArray[np.integer] | BoolArray | slice) -> "PlanTable":
         """Return the table of the chosen rows, in their order."""
         return PlanTable(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
@@ -146,3 +151,7 @@ class PlanTable:
     def total_cards(self) -> IntArray:
         """Cards of the whole deployment."""
         return self.cards * self.instances
+
+
+ONE_CARD = PlanTable.from_columns({"tp": [1]})
+"""The plan of a whole model on one card."""

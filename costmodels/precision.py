@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
 from specs.problem import Problem
+
+Estimate = TypeVar("Estimate")
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,25 @@ def by_format(problem: Problem, plans: PlanTable) -> tuple[InFormat, ...]:
     return tuple(found)
 
 
+def _each(
+    problem: Problem,
+    plans: PlanTable,
+    estimate: Callable[[Problem, PlanTable, IntArray], Estimate],
+) -> list[tuple[IntArray, Estimate]]:
+    """Estimates of the rows of each number format."""
+    return [
+        (same.rows, estimate(same.problem, same.plans, same.rows))
+        for same in by_format(problem, plans)
+    ]
+
+
 def memory_by_format(
     problem: Problem,
     plans: PlanTable,
     estimate: Callable[[Problem, PlanTable, IntArray], MemoryEstimate],
 ) -> MemoryEstimate:
     """Join the estimates of the rows of each number format."""
-    parts = [
-        (part.rows, estimate(part.problem, part.plans, part.rows))
-        for part in by_format(problem, plans)
-    ]
+    parts = _each(problem, plans, estimate)
     if len(parts) == 1:
         return parts[0][1]
     capacity = np.empty(len(plans))
@@ -60,10 +72,7 @@ def step_by_format(
     estimate: Callable[[Problem, PlanTable, IntArray], StepEstimate],
 ) -> StepEstimate:
     """Join the estimates of the rows of each number format."""
-    parts = [
-        (part.rows, estimate(part.problem, part.plans, part.rows))
-        for part in by_format(problem, plans)
-    ]
+    parts = _each(problem, plans, estimate)
     if len(parts) == 1:
         return parts[0][1]
     follows = np.empty(len(plans))

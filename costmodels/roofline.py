@@ -9,12 +9,10 @@ import numpy as np
 
 from costmodels import memory, sharding
 from costmodels.base import MemoryEstimate, StepEstimate
-from costmodels.collectives.fabric import (
-    boundary_seconds,
-)
+from costmodels.collectives.fabric import boundary_seconds
 from costmodels.operators.work import Pass
 from costmodels.pipeline import cycle
-from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import memory_by_format, step_by_format
 from costmodels.stack import drafted, edges, exposed, launched, layer_tallies
 from costmodels.tally import Tally, overlapped
@@ -107,7 +105,7 @@ def _prefill(
 
 def _turns(plans: PlanTable, sequences: IntArray) -> IntArray:
     """Parts of a batch that take turns on a card; one sequence of a shard cannot be halved."""
-    halved = plans.overlap == WORDS["overlap"].index("two_batch")
+    halved = plans.has("overlap", "two_batch")
     return np.where(halved & (sequences > plans.attention_dp), 2, 1)
 
 
@@ -131,10 +129,10 @@ def _forward(
         draft = drafted(problem, model.draft, plans, pass_, efficiency)
         # One proposal after the other in decode; a prompt passes the module once.
         passes = plans.mtp if pass_.phase == "decode" else np.minimum(plans.mtp, 1)
-        last.add_scaled(draft.times(turns), passes)
+        last.join(draft.times(turns * passes))
     whole = Tally(len(plans))
     for count, layer in zip(model.kind_counts, layers, strict=True):
-        whole.add_scaled(layer, count)
+        whole.join(layer.times(count))
     whole.join(first)
     whole.join(last)
     overlap = problem.assumptions.overlap

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
 from specs.formats import Format, StoredFormat
@@ -79,8 +79,7 @@ def attended_heads(heads: int, plans: PlanTable) -> IntArray:
 
 def shared_ranks(plans: PlanTable) -> IntArray:
     """Ranks that deal the experts that every token runs; 1 where each holds a copy."""
-    copied = WORDS["shared_experts"].index("copied")
-    return np.where(plans.shared_experts == copied, 1, plans.tp)
+    return np.where(plans.has("shared_experts", "copied"), 1, plans.tp)
 
 
 _RANKS: dict[Over, Callable[[PlanTable], IntArray]] = {

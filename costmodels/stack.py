@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from costmodels import sharding
-from costmodels.collectives.fabric import (
-    Exchange,
-)
+from costmodels.collectives.fabric import Exchange
 from costmodels.operators import attention, ffn
 from costmodels.operators.sums import output_sum
 from costmodels.operators.work import Operator, Pass, dense
-from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.plans import ONE_CARD, FloatArray, IntArray, PlanTable
 from costmodels.tally import Tally, tally_of
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
@@ -59,9 +57,7 @@ def layer_tallies(
 
 def _if_any(half: Tally, pass_: Pass) -> Tally:
     """Return half a layer, or nothing where no token passes it."""
-    found = half.times((pass_.new_tokens > 0).astype(np.int64))
-    found.counts.update(half.counts)
-    return found
+    return half.times((pass_.new_tokens > 0).astype(np.int64))
 
 
 def _attention(
@@ -178,8 +174,7 @@ def _head(
 def _head_read(problem: Problem, plans: PlanTable) -> FloatArray:
     """Bytes of the output projection that one card reads."""
     if problem.assumptions.read_shards == "pooled":
-        one = PlanTable.from_columns({"tp": [1]})
-        return sharding.head_bytes(problem.model, one) / plans.stage_cards
+        return sharding.head_bytes(problem.model, ONE_CARD) / plans.stage_cards
     return sharding.head_bytes(problem.model, plans)
 
 
@@ -202,7 +197,7 @@ def drafted(
     layers = layer_tallies(problem, kinds, plans, one, efficiency)
     for group, layer in zip(draft.layers, layers, strict=True):
         layer.counts.clear()
-        found.add_scaled(launched(problem, layer, 1), group.count)
+        found.join(launched(problem, layer, 1).times(group.count))
     return found
 
 
@@ -234,7 +229,7 @@ def exposed(
         # What hides an exchange must be charged: reads and computing are summed over the step.
         whole = Tally(len(plans))
         for count, layer in zip(problem.model.kind_counts, layers, strict=True):
-            whole.add_scaled(layer, count)
+            whole.join(layer.times(count))
         behind = [_covered(problem, whole)] * len(layers)
     return [
         replace(

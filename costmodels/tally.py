@@ -6,11 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from costmodels.collectives.fabric import (
-    Exchange,
-    bytes_sent,
-    exchange_seconds,
-)
+from costmodels.collectives.fabric import Exchange, bytes_sent, exchange_seconds
 from costmodels.operators.work import Operator
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.problem import PhaseEfficiency, Problem
@@ -19,6 +15,14 @@ _Key = TypeVar("_Key")
 
 KINDS = tuple(name for name in PhaseEfficiency.model_fields if name not in ("memory", "network"))
 """Kinds of operator: those that reach the same share of the compute peak."""
+
+
+def _add(into: dict[_Key, FloatArray], name: _Key, values: FloatArray) -> None:
+    into[name] = into[name] + values if name in into else values
+
+
+def _scaled(columns: dict[_Key, FloatArray], number: IntArray | float) -> dict[_Key, FloatArray]:
+    return {name: values * number for name, values in columns.items()}
 
 
 @dataclass
@@ -41,23 +45,22 @@ class Tally:
     work: dict[str, FloatArray] = field(default_factory=dict)
     counts: dict[str, FloatArray] = field(default_factory=dict)
 
-    def add(self, into: dict[_Key, FloatArray], name: _Key, values: FloatArray) -> None:
-        into[name] = into[name] + values if name in into else values
-
-    def times(self, times: IntArray | float) -> "Tally":
+    def times(self, number: IntArray | float) -> "Tally":
         """Return the tally of that many equal stretches after each other."""
-        found = Tally(self.plans)
-        found.add_scaled(self, times)
-        return found
+        return Tally(
+            self.plans,
+            _scaled(self.read, number),
+            _scaled(self.compute, number),
+            _scaled(self.longer, number),
+            _scaled(self.exchange, number),
+            _scaled(self.work, number),
+            dict(self.counts),
+        )
 
     def join(self, other: "Tally") -> None:
         """Add another stretch after this one."""
-        self.add_scaled(other, None)
-
-    def add_scaled(self, other: "Tally", times: IntArray | float | None) -> None:
-        """Add a stretch that occurs ``times`` times; ``None`` stands for once."""
-        for key, values in other.read.items():
-            self.add(self.read, key, values if times is None else values * times)
+        for kind, values in other.read.items():
+            _add(self.read, kind, values)
         for mine, theirs in (
             (self.compute, other.compute),
             (self.longer, other.longer),
@@ -65,7 +68,7 @@ class Tally:
             (self.work, other.work),
         ):
             for name, values in theirs.items():
-                self.add(mine, name, values if times is None else values * times)
+                _add(mine, name, values)
         for name, values in other.counts.items():
             self.counts[name] = np.maximum(self.counts.get(name, 0.0), values)
 
@@ -81,8 +84,8 @@ class Tally:
             compute = sum((self.compute.get(kind, zero) for kind in together), zero)
             computing = compute > sum(reads.values(), zero)
             for (_, name), values in reads.items():
-                self.add(components, name, np.where(computing, 0.0, values))
-            self.add(components, "compute", np.where(computing, compute, 0.0))
+                _add(components, name, np.where(computing, 0.0, values))
+            _add(components, "compute", np.where(computing, compute, 0.0))
         return components
 
     def totals(self, overlap: str) -> FloatArray:
@@ -129,17 +132,17 @@ def tally_of(
         read = operator.bytes / bandwidth
         compute = operator.flops / peak
         computing = compute > read
-        tally.add(tally.read, (operator.efficiency, operator.component), read)
-        tally.add(tally.compute, operator.efficiency, compute)
-        tally.add(tally.longer, operator.component, np.where(computing, 0.0, read))
-        tally.add(tally.longer, "compute", np.where(computing, compute, 0.0))
-        tally.add(tally.work, "flops", operator.flops)
-        tally.add(tally.work, "bytes_read", operator.bytes)
-        tally.add(tally.work, f"{operator.component}_bytes", operator.bytes)
+        _add(tally.read, (operator.efficiency, operator.component), read)
+        _add(tally.compute, operator.efficiency, compute)
+        _add(tally.longer, operator.component, np.where(computing, 0.0, read))
+        _add(tally.longer, "compute", np.where(computing, compute, 0.0))
+        _add(tally.work, "flops", operator.flops)
+        _add(tally.work, "bytes_read", operator.bytes)
+        _add(tally.work, f"{operator.component}_bytes", operator.bytes)
     for exchange in exchanges:
         if not (exchange.ranks > 1).any():
             continue
         seconds = exchange_seconds(problem, plans, exchange, efficiency.network)
-        tally.add(tally.exchange, exchange.component, seconds)
-        tally.add(tally.work, "bytes_sent", bytes_sent(exchange))
+        _add(tally.exchange, exchange.component, seconds)
+        _add(tally.work, "bytes_sent", bytes_sent(exchange))
     return tally

@@ -133,7 +133,7 @@ def windowed(draw: Draw, kind: str) -> Raw:
         if draw(one_of(True, True, False)):
             found["q_lora"] = found.get("q_lora") or 24
             found["indexer"] = draw(indexers(found["top_k"]))
-            found["index_keys"] = draw(one_of("compressed", "projected", "given", "shared"))
+            found["index_keys"] = draw(one_of("compressed", "projected", "shared"))
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodels.collectives.algorithms import ALGORITHMS, PLAN_AXIS
-from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from specs.hardware import HardwareSpec, MeasuredCollective
 from specs.problem import Assumptions, Problem
 
@@ -174,9 +174,8 @@ def exchange_seconds(
     seconds = np.minimum.reduce(list(times.values()))
     axis = PLAN_AXIS.get(exchange.operation)
     if axis:
-        chosen = plans.column(axis)
         for name, time in times.items():
-            seconds = np.where(chosen == WORDS[axis].index(name), time, seconds)
+            seconds = np.where(plans.has(axis, name), time, seconds)
     if problem.hardware.collectives:
         seconds = _from_table(problem, plans, exchange, seconds)
     return np.where(exchange.ranks > 1, seconds, 0.0)

@@ -11,7 +11,7 @@ from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
 from costmodels.operators.sums import sum_bytes
 from costmodels.operators.work import Operator, Pass, dense
-from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.plans import FloatArray, PlanTable
 from specs.formats import BITS
 from specs.model import ModelSpec
 from specs.problem import Problem
@@ -226,12 +226,3 @@ def _gathered(model: ModelSpec, parts: Parts, plans: PlanTable, pass_: Pass) -> 
         if state.passed:
             total = total + plans.cp * sharding.state_bytes(model, state, plans)
     return pass_.rank_sequences * total
-
-
-def activation_numbers(parts: Parts, plans: PlanTable, rows: FloatArray) -> FloatArray:
-    """Numbers between the projections of one layer's attention on one card."""
-    width: FloatArray | IntArray = np.zeros(len(plans))
-    for matrix in parts.matrices:
-        if not matrix.is_output:
-            width = width + matrix.times * np.asarray(sharding.shard(matrix, plans)[1])
-    return rows * width

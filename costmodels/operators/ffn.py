@@ -6,7 +6,7 @@ from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
 from costmodels.operators.routing import ROUTINGS, Routed, groups_per_token
 from costmodels.operators.sums import output_sum, sum_bytes, vector_bytes
-from costmodels.operators.work import Operator, Pass, dense
+from costmodels.operators.work import Operator, Pass, between, dense
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.ffn import Ffn, MoeFfn
 from specs.model import ModelSpec
@@ -140,15 +140,9 @@ def _busiest_share(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass)
     return tasks / np.maximum(pass_.instance_tokens * ffn.top_k, 1e-300)
 
 
-def activation_numbers(
-    model: ModelSpec, ffn: Ffn, plans: PlanTable, rows: FloatArray
-) -> FloatArray:
-    """Largest intermediate of one feed-forward layer on one card, in numbers."""
+def activation_numbers(model: ModelSpec, ffn: Ffn, plans: PlanTable) -> FloatArray:
+    """Largest intermediate of one feed-forward layer on one card, numbers for each token."""
     if isinstance(ffn, MoeFfn):
         middle = (1 + ffn.gated) * sharding.expert_width(ffn, plans) + ffn.width(model.hidden)
-        return rows * ffn.top_k * plans.attention_dp / plans.ep * middle
-    width: FloatArray = np.zeros(len(plans))
-    for matrix in ffn.parts(model.hidden).matrices:
-        if not matrix.is_output:
-            width = width + matrix.times * np.asarray(sharding.shard(matrix, plans)[1])
-    return rows * width
+        return ffn.top_k * plans.attention_dp / plans.ep * middle
+    return between(ffn.parts(model.hidden).matrices, plans)

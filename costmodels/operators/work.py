@@ -68,6 +68,15 @@ class Operator:
     bytes: FloatArray
 
 
+def between(matrices: Iterable[Matrix], plans: PlanTable) -> FloatArray:
+    """Numbers that a rank keeps for a token between the first and the last of some matrices."""
+    width: FloatArray = np.zeros(len(plans))
+    for matrix in matrices:
+        if not matrix.is_output:
+            width = width + matrix.times * np.asarray(sharding.shard(matrix, plans)[1])
+    return width
+
+
 def dense(
     problem: Problem,
     matrices: Iterable[Matrix],

@@ -18,7 +18,7 @@ import numpy as np
 from costmodels.base import CostModel
 from costmodels.drafts import tokens_per_step
 from costmodels.memory import largest_true
-from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.sessions.handover import handover_seconds
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
 from costmodels.sessions.steps import prompt_seconds
@@ -248,7 +248,7 @@ def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:
     are filled unevenly. Those are tried, each with the whole rounds below it, and a ladder of
     smaller batches stands in for the jumps of a measured table.
     """
-    turns = 1 + (load.plans.overlap == WORDS["overlap"].index("two_batch"))
+    turns = 1 + load.plans.has("overlap", "two_batch")
     round_size = load.plans.attention_dp * load.plans.microbatches * turns
     best = np.maximum(largest, 1)
     best_rate = _rate(load, best)

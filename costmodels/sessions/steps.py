@@ -53,10 +53,6 @@ class Held:
         """Tokens per session of the busiest shard after ``steps`` more steps."""
         return np.maximum(self.full + steps, self.rest + steps * self.rate)
 
-    def later(self, steps: int) -> "Held":
-        """Return the state after ``steps`` more steps."""
-        return Held(self.full + steps, self.rest + steps * self.rate, self.rate)
-
     def take(self, rows: IntArray) -> "Held":
         """Return the state of some plans."""
         return Held(self.full[rows], self.rest[rows], self.rate[rows])

@@ -92,9 +92,9 @@ class CsaAttention(CompressedAttention):
     """Entries that are chosen for each token."""
     indexer: Indexer | None = None
     """Scores the entries; without it the layer reads what an earlier layer has chosen."""
-    index_keys: Literal["compressed", "projected", "given", "shared"] = "compressed"
+    index_keys: Literal["compressed", "projected", "shared"] = "compressed"
     """Where the keys of the indexer come from: a compressor of their own, a projection of the
-    entries, the compressor of the entries itself, or an earlier layer that keeps them."""
+    entries, or an earlier layer that keeps them."""
 
     @model_validator(mode="after")
     def _scored(self) -> Self:

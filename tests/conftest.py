@@ -1,8 +1,13 @@
 """Settings of all tests: properties draw afresh on a desk, and the same cases in CI."""
 
+import json
 import os
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from planner.cli import main
 
 _SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
@@ -11,3 +16,25 @@ settings.register_profile(
     "ci", settings.get_profile("desk"), derandomize=True, database=None, print_blob=True
 )
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+class Printed:
+    """What one run of the command left behind."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def planner(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: str) -> Printed:
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        printed = capsys.readouterr()
+        return Printed(int(stop.value.code or 0), printed.out, printed.err)
+
+    return run

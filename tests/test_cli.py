@@ -2,38 +2,13 @@
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from planner.cli import main
-
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = str(ROOT / "examples/qwen3-32b-128k-hgx-h100.yaml")
-
-
-class Printed:
-    """What one run of the command left behind."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def document(self) -> dict[str, Any]:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def planner(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Printed:
-        with pytest.raises(SystemExit) as stop:
-            main(words)
-        printed = capsys.readouterr()
-        return Printed(int(stop.value.code or 0), printed.out, printed.err)
-
-    return run
 
 
 def test_rank_answers(planner: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from planner.cli import main
 from specs.documents import read_file, read_text
 from specs.huggingface import import_model
 from specs.model import ModelSpec
@@ -28,24 +27,6 @@ objective: {minimise: cost_per_on_time_session, currency: gpu_seconds}
 limits: {cards: 2}
 space: {tp: [1, 2]}
 """
-
-
-class Printed:
-    """What one run of the command left behind."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def planner(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: str) -> Printed:
-        with pytest.raises(SystemExit) as stop:
-            main(words)
-        printed = capsys.readouterr()
-        return Printed(int(stop.value.code or 0), printed.out, printed.err)
-
-    return run
 
 
 def test_yaml_goes_to_stdout_and_notes_to_stderr(planner: Any) -> None:

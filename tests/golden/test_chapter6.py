@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from costmodels.operators.attention import pairs
 from costmodels.operators.work import Pass
 from costmodels.pipeline import makespan
 from costmodels.plans import PlanTable
-from planner.studies import rank
 from specs.load import load_problem
+from tests.golden.specs import Document, holding, only, ranking, steady
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = {
@@ -63,8 +62,6 @@ ANY_ON_TIME = "workload.on_time_share=0.25"
 HBM = 3.35e12
 """Bytes per second of HBM in all records."""
 
-Document = dict[str, Any]
-
 covered: set[str] = set()
 
 
@@ -86,11 +83,6 @@ def near(expected: Any, rel: float = 1e-9) -> Any:
     return pytest.approx(expected, rel=rel, abs=0)
 
 
-@cache
-def ranking(source: str, *sets: str) -> Document:
-    return rank(source, sets).document()
-
-
 def by_tp(source: str, *sets: str) -> dict[int, Document]:
     """Return the feasible plans by their TP degree."""
     return {p["plan"]["tp"]: p for p in ranking(source, *sets)["plans"]}
@@ -104,56 +96,8 @@ def excluded_by_tp(source: str, *sets: str) -> dict[int, dict[str, Document]]:
     }
 
 
-def only(source: str, *sets: str) -> Document:
-    """Return the one plan of a spec that allows one."""
-    document = ranking(source, *sets)
-    assert len(document["plans"]) == 1, document["excluded"]
-    return document["plans"][0]
-
-
 def ms(seconds: Any) -> Any:
     return (np.asarray(seconds) * 1e3).tolist()
-
-
-def holding(model: str, context: int, cards: int, space: str) -> str:
-    """Return a spec whose one session ends with ``context`` tokens held."""
-    return f"""
-name: one session
-model: {model}
-hardware: hgx-h100
-workload:
-  kind: burst
-  serving: one_at_a_time
-  classes:
-    - {{name: chat, sessions: 1, context: {context - 1}, prompt: 0, generate: 1}}
-objective: {{minimise: cost_per_on_time_session, currency: gpu_seconds}}
-limits: {{cards: {cards}}}
-space: {{{space}, allreduce: [ring]}}
-assumptions:
-  {{billing: allocated, overlap: per_operator, routing: uniform_without_replacement,
-    activations: in_workspace, workspace: 2 GiB, read_shards: even, count_norms: true}}
-cost_model: roofline
-"""
-
-
-def steady(model: str, context: int, batch: int) -> str:
-    """Return a spec of steady batches on one card large enough for them."""
-    return f"""
-name: steady batches
-model: {model}
-hardware: hgx-h100
-workload:
-  kind: steady
-  classes:
-    - {{name: chat, context: {context}, prompt: 0, generate: 1}}
-objective: {{minimise: cost_per_on_time_session, currency: gpu_seconds}}
-limits: {{cards: 1}}
-space: {{tp: [1], ep: [1], expert_tp: [1], batch: [{batch}]}}
-assumptions:
-  {{billing: allocated, overlap: per_operator, routing: uniform_without_replacement,
-    activations: in_workspace, workspace: 2 GiB, count_norms: true, steady_context: start}}
-cost_model: roofline
-"""
 
 
 QWEN235 = "qwen3-235b-a22b"

@@ -7,7 +7,7 @@
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from costmodels import sharding
 from costmodels.operators.attention import seen_entries
 from costmodels.plans import PlanTable
 from costmodels.roofline import RooflineModel
-from planner.studies import rank
 from specs import census
 from specs.ffn import MoeFfn
 from specs.formats import StoredFormat
@@ -26,6 +25,7 @@ from specs.load import load_problem
 from specs.model import Layer, ModelSpec
 from specs.problem import Problem
 from specs.tensors import Matrix
+from tests.golden.specs import holding, only, steady
 
 GOLDEN = json.loads(Path(__file__).with_name("models.json").read_text("utf-8"))
 MODELS = GOLDEN["models"]
@@ -48,60 +48,13 @@ WINDOW_BF16 = "model.formats.window=null"
 
 HBM = 3.35e12
 
-Document = dict[str, Any]
-
-
-def steady(model: str, context: int = 8192, batch: int = 1) -> str:
-    """Return a spec of steady batches on one card; a step starts with ``context`` tokens held."""
-    return f"""
-name: steady batches
-model: {model}
-hardware: hgx-h100
-workload:
-  kind: steady
-  classes:
-    - {{name: chat, context: {context}, prompt: 0, generate: 1}}
-objective: {{minimise: cost_per_on_time_session, currency: gpu_seconds}}
-limits: {{cards: 1}}
-space: {{tp: [1], ep: [1], expert_tp: [1], batch: [{batch}]}}
-assumptions:
-  {{billing: allocated, routing: balanced, activations: in_workspace, workspace: 2 GiB,
-    count_norms: true, steady_context: start}}
-cost_model: roofline
-"""
-
-
-def holding(model: str, context: int, cards: int, space: str) -> str:
-    """Return a spec whose one session ends with ``context`` tokens held."""
-    return f"""
-name: one session
-model: {model}
-hardware: hgx-h100
-workload:
-  kind: burst
-  serving: one_at_a_time
-  classes:
-    - {{name: chat, sessions: 1, context: {context - 1}, prompt: 0, generate: 1}}
-objective: {{minimise: cost_per_on_time_session, currency: gpu_seconds}}
-limits: {{cards: {cards}}}
-space: {{{space}}}
-assumptions: {{activations: in_workspace, workspace: 2 GiB, read_shards: even}}
-cost_model: roofline
-"""
-
-
-@cache
-def only(source: str, *sets: str) -> Document:
-    """Return the one plan of a spec that allows one."""
-    document = rank(source, sets).document()
-    assert len(document["plans"]) == 1, document["excluded"]
-    plan: Document = document["plans"][0]
-    return plan
+balanced = partial(steady, routing="balanced")
+"""Steady batches whose choices cover as many experts as they can, as the source counts them."""
 
 
 @cache
 def problem(model: str, *sets: str) -> Problem:
-    return load_problem(steady(model), sets)
+    return load_problem(balanced(model), sets)
 
 
 def near(expected: Any, rel: float) -> Any:
@@ -474,11 +427,11 @@ def test_weights_that_a_step_reads() -> None:
     """Balanced routing of 64 tokens reaches all experts; each token reads an embedding row."""
     sets = (BIG_MEMORY, "model.draft=null")
     for batch, key in ((1, "read_b1"), (64, "read_b64_all_experts")):
-        work = only(steady("qwen3-30b-a3b", 8192, batch), BIG_MEMORY)["step"]["work"]
+        work = only(balanced("qwen3-30b-a3b", 8192, batch), BIG_MEMORY)["step"]["work"]
         assert _weights_read(work) == MODELS["qwen3-30b-a3b"]["bytes"][key]
     row = 2 * MODELS[QWEN36]["hidden"]
     for batch, key in ((1, "read_b1_ex_embedding"), (64, "read_b64")):
-        work = only(steady(QWEN36, 8192, batch), *sets)["step"]["work"]
+        work = only(balanced(QWEN36, 8192, batch), *sets)["step"]["work"]
         assert _weights_read(work) - batch * row == MODELS[QWEN36]["bytes"][key]
 
 
@@ -502,7 +455,7 @@ def test_flops_of_a_step(name: str) -> None:
         assert decode_work(problem(name), int(history))["flops"] == flops
     for history, flops in MODELS[name].get("book_decode_flops", {}).items():
         assert decode_work(problem(name), int(history))["flops"] == flops
-    at_8192 = only(steady(name, 8192), BIG_MEMORY)["step"]["work"]["flops"]
+    at_8192 = only(balanced(name, 8192), BIG_MEMORY)["step"]["work"]["flops"]
     assert at_8192 == MODELS[name]["decode_flops"]["8192"]
 
 
@@ -513,7 +466,7 @@ def test_flops_of_steps_of_v41() -> None:
 
 
 def test_flops_of_a_batch() -> None:
-    work = only(steady(PRO, 8192, 64), BIG_MEMORY)["step"]["work"]
+    work = only(balanced(PRO, 8192, 64), BIG_MEMORY)["step"]["work"]
     assert work["flops"] / 1e12 == MODELS[PRO]["book_decode_b64_8192_TFLOP"]
 
 
@@ -702,7 +655,7 @@ def test_sessions_and_reads_of_a_hybrid_model() -> None:
         assert memory["breakdown"]["kv"] == kept
         assert memory["breakdown"]["weights"] == inputs["resident"][2]
     for batch in (1, 64):
-        work = only(steady(QWEN36, 32768, batch), BIG_MEMORY, *BARE)["step"]["work"]
+        work = only(balanced(QWEN36, 32768, batch), BIG_MEMORY, *BARE)["step"]["work"]
         rows = batch * 2 * MODELS[QWEN36]["hidden"]
         assert _weights_read(work) - rows == book[f"weight_read_b{batch}"][2]
     read = work["kv_bytes"] + work["state_bytes"] / 2

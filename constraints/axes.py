@@ -10,6 +10,7 @@ from constraints.base import ROUNDING
 from costmodels import sharding
 from costmodels.collectives.fabric import instances_held
 from costmodels.plans import NEUTRAL, WORDS, IntArray, PlanTable, encode
+from specs.precision import RECIPES
 from specs.problem import Problem
 from specs.space import AXES
 
@@ -135,7 +136,7 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
         "mtp": lambda: tuple(range(0, _OPEN_DRAFTS + 1)) if model.draft else (0,),
     }
     if axis == "precision":
-        return tuple(i for i, name in enumerate(WORDS[axis]) if problem.can_multiply(name))
+        return tuple(i for i, name in enumerate(RECIPES) if problem.can_multiply(name))
     if axis in WORDS:
         return tuple(range(len(WORDS[axis])))
     return ranges[axis]()

@@ -1,5 +1,7 @@
 """How the model may be cut: heads, widths, experts, layers, and which axes go together."""
 
+from abc import abstractmethod
+
 import numpy as np
 
 from constraints.base import Case, Constraint, first
@@ -7,22 +9,44 @@ from costmodels import sharding
 from costmodels.plans import NEUTRAL, FloatArray, IntArray, PlanTable
 from costmodels.precision import by_format
 from specs.model import ModelSpec
-from specs.precision import CHECKPOINT, RECIPES, in_precision
+from specs.precision import CHECKPOINT, RECIPES
 from specs.problem import Problem
 from specs.tensors import Cut, Matrix, Over
 
 
-def _left_over(total: int, parts: IntArray) -> FloatArray:
-    """0 where ``parts`` divides ``total``, else minus the remainder."""
-    return -(total % parts).astype(np.float64)
+class Dealt(Constraint):
+    """Equal parts of the model are dealt whole to ranks.
+
+    A subclass says which numbers of parts, to how many ranks, and what a remainder means.
+    """
+
+    @abstractmethod
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        """Return the numbers of parts that are dealt."""
+
+    @abstractmethod
+    def ranks(self, plans: PlanTable) -> IntArray:
+        """Return the ranks that each number is dealt to."""
+
+    @abstractmethod
+    def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
+        """Say that a number of parts does not divide."""
+
+    def applies(self, problem: Problem) -> bool:
+        return bool(self.parts(problem))
+
+    def margin(self, case: Case) -> FloatArray:
+        ranks = self.ranks(case.plans)
+        left = [-(parts % ranks) for parts in self.parts(case.problem)]
+        return np.min([np.zeros_like(ranks), *left], axis=0).astype(np.float64)
+
+    def reason(self, case: Case) -> str:
+        ranks = first(self.ranks(case.plans))
+        parts = next(p for p in self.parts(case.problem) if p % ranks)
+        return self.sentence(case.problem, parts, ranks)
 
 
-def _worst(totals: tuple[int, ...], parts: IntArray) -> FloatArray:
-    """Worst remainder of several totals, as a margin."""
-    return np.min([np.zeros(parts.shape), *(_left_over(t, parts) for t in totals)], axis=0)
-
-
-class QueryHeads(Constraint):
+class QueryHeads(Dealt):
     """TP deals whole query heads."""
 
     name = "query_heads"
@@ -30,16 +54,17 @@ class QueryHeads(Constraint):
     reads = ("tp",)
     unit = "heads"
 
-    def margin(self, case: Case) -> FloatArray:
-        return _worst(case.problem.model.units("heads"), case.plans.tp)
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        return problem.model.units("heads")
 
-    def reason(self, case: Case) -> str:
-        tp = first(case.plans.tp)
-        model = case.problem.model
-        units = next(h for h in model.units("heads") if h % tp)
+    def ranks(self, plans: PlanTable) -> IntArray:
+        return plans.tp
+
+    def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
+        model = problem.model
         attending = {k.attention.parts(model.hidden, "decode").heads for k in model.kinds}
-        name = "query heads" if units in attending else "groups of the output projection"
-        return f"{units} {name} do not divide by TP {tp}"
+        name = "query heads" if parts in attending else "groups of the output projection"
+        return f"{parts} {name} do not divide by TP {ranks}"
 
 
 class KvHeads(Constraint):
@@ -89,7 +114,7 @@ class KvSplit(Constraint):
         return f"kv_split {first(plans.kv_split)} does not divide TP {first(plans.tp)}"
 
 
-class FfnWidth(Constraint):
+class FfnWidth(Dealt):
     """TP deals whole columns of the dense feed-forward matrices."""
 
     name = "ffn_width"
@@ -97,19 +122,17 @@ class FfnWidth(Constraint):
     reads = ("tp",)
     unit = "columns"
 
-    def applies(self, problem: Problem) -> bool:
-        return bool(problem.model.units("width"))
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        return problem.model.units("width")
 
-    def margin(self, case: Case) -> FloatArray:
-        return _worst(case.problem.model.units("width"), case.plans.tp)
+    def ranks(self, plans: PlanTable) -> IntArray:
+        return plans.tp
 
-    def reason(self, case: Case) -> str:
-        tp = first(case.plans.tp)
-        width = next(w for w in case.problem.model.units("width") if w % tp)
-        return f"an intermediate width of {width} does not divide by TP {tp}"
+    def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
+        return f"an intermediate width of {parts} does not divide by TP {ranks}"
 
 
-class SharedWidth(Constraint):
+class SharedWidth(Dealt):
     """TP deals whole columns of the experts that every token runs, unless each rank copies them."""
 
     name = "shared_width"
@@ -117,17 +140,14 @@ class SharedWidth(Constraint):
     reads = ("tp", "shared_experts")
     unit = "columns"
 
-    def applies(self, problem: Problem) -> bool:
-        return bool(problem.model.units("shared_width"))
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        return problem.model.units("shared_width")
 
-    def margin(self, case: Case) -> FloatArray:
-        ranks = sharding.shared_ranks(case.plans)
-        return _worst(case.problem.model.units("shared_width"), ranks)
+    def ranks(self, plans: PlanTable) -> IntArray:
+        return sharding.shared_ranks(plans)
 
-    def reason(self, case: Case) -> str:
-        tp = first(case.plans.tp)
-        width = next(w for w in case.problem.model.units("shared_width") if w % tp)
-        return f"shared experts of width {width} do not divide by TP {tp}; copy them instead"
+    def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
+        return f"shared experts of width {parts} do not divide by TP {ranks}; copy them instead"
 
 
 class OutputShards(Constraint):
@@ -152,7 +172,7 @@ class OutputShards(Constraint):
         )
 
 
-class OutputHeads(Constraint):
+class OutputHeads(Dealt):
     """The ranks that deal the output projection hold whole heads of it."""
 
     name = "output_heads"
@@ -160,20 +180,18 @@ class OutputHeads(Constraint):
     reads = ("tp", "o_proj_tp")
     unit = "heads"
 
-    def _units(self, problem: Problem) -> tuple[int, ...]:
-        cuts = (m.cut for m in problem.model.matrices if m.projects_output)
-        return tuple(sorted({cut.units for cut in cuts if cut}))
-
     def applies(self, problem: Problem) -> bool:
         return problem.space.o_proj_tp is not None
 
-    def margin(self, case: Case) -> FloatArray:
-        return _worst(self._units(case.problem), case.plans.tp * case.plans.o_proj_tp)
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        cuts = (m.cut for m in problem.model.matrices if m.projects_output)
+        return tuple(sorted({cut.units for cut in cuts if cut}))
 
-    def reason(self, case: Case) -> str:
-        ranks = first(case.plans.tp * case.plans.o_proj_tp)
-        units = next(u for u in self._units(case.problem) if u % ranks)
-        return f"{units} heads of the output projection do not divide by {ranks} ranks"
+    def ranks(self, plans: PlanTable) -> IntArray:
+        return plans.tp * plans.o_proj_tp
+
+    def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
+        return f"{parts} heads of the output projection do not divide by {ranks} ranks"
 
 
 class DraftModule(Constraint):
@@ -215,7 +233,7 @@ class PrefillPool(Constraint):
         return f"{first(case.plans.prefill_replicas)} prefill instances have no steady prompts"
 
 
-class ExpertWidth(Constraint):
+class ExpertWidth(Dealt):
     """Expert TP deals whole columns of each expert."""
 
     name = "expert_width"
@@ -223,17 +241,14 @@ class ExpertWidth(Constraint):
     reads = ("expert_tp",)
     unit = "columns"
 
-    def applies(self, problem: Problem) -> bool:
-        return problem.model.is_moe
+    def parts(self, problem: Problem) -> tuple[int, ...]:
+        return tuple(sorted({ffn.intermediate for ffn in problem.model.moe}))
 
-    def margin(self, case: Case) -> FloatArray:
-        widths = {ffn.intermediate for ffn in case.problem.model.moe}
-        return np.min([_left_over(w, case.plans.expert_tp) for w in widths], axis=0)
+    def ranks(self, plans: PlanTable) -> IntArray:
+        return plans.expert_tp
 
-    def reason(self, case: Case) -> str:
-        degree = first(case.plans.expert_tp)
-        width = next(f.intermediate for f in case.problem.model.moe if f.intermediate % degree)
-        return f"an expert width of {width} does not divide by expert TP {degree}"
+    def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
+        return f"an expert width of {parts} does not divide by expert TP {ranks}"
 
 
 class ExpertGroups(Constraint):
@@ -398,9 +413,9 @@ class QuantisationBlocks(Constraint):
     unit = "columns"
 
     def applies(self, problem: Problem) -> bool:
-        wanted = problem.space.precision or ("checkpoint",)
+        wanted = problem.space.precision or (CHECKPOINT,)
         names = tuple(RECIPES) if wanted == "open" else wanted
-        return any(_blocked(in_precision(problem.model, name, CHECKPOINT)) for name in names)
+        return any(_blocked(problem.in_precision(name).model) for name in names)
 
     def margin(self, case: Case) -> FloatArray:
         margin = np.zeros(len(case.plans))

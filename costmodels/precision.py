@@ -7,8 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from costmodels.base import MemoryEstimate, StepEstimate
-from costmodels.plans import WORDS, FloatArray, IntArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
+from specs.precision import KV_RECIPES, RECIPES
 from specs.problem import Problem
 
 Estimate = TypeVar("Estimate")
@@ -26,13 +27,12 @@ class InFormat:
 @remembered
 def by_format(problem: Problem, plans: PlanTable) -> tuple[InFormat, ...]:
     """Return the problem in each number format that occurs, with the plans that use it."""
-    kinds = len(WORDS["kv_dtype"])
+    precisions, kv_dtypes = tuple(RECIPES), tuple(KV_RECIPES)
+    kinds = len(kv_dtypes)
     formats = plans.precision * kinds + plans.kv_dtype
     found = []
     for number in np.unique(formats):
-        precision = WORDS["precision"][number // kinds]
-        kv_dtype = WORDS["kv_dtype"][number % kinds]
-        here = problem.in_precision(precision, kv_dtype)
+        here = problem.in_precision(precisions[number // kinds], kv_dtypes[number % kinds])
         rows = np.flatnonzero(formats == number)
         some = plans if rows.size == len(plans) else plans.take(rows)
         found.append(InFormat(here, some, rows))

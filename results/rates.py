@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from costmodels.drafts import tokens_per_step
-from costmodels.plans import WORDS
+from costmodels.precision import by_format
 from results.detail import PlanDetail
 from results.words import quantity
 from specs.problem import Problem
@@ -19,8 +19,8 @@ def hangs_on_rates(problem: Problem, detail: PlanDetail) -> list[str]:
     if problem.assumptions.matmul_dtype == "bf16":
         return []
     plan = detail.plan
-    precision, kv = (WORDS[a][int(plan.column(a)[0])] for a in ("precision", "kv_dtype"))
-    here = problem.in_precision(precision, kv)
+    (in_format,) = by_format(problem, plan)
+    here = in_format.problem
     used = {tensor: here.multiplied_in(tensor) for tensor in here.multiplied}
     found = _widened(here, used)
     narrow = sorted(set(used.values()) - {"bf16", "fp16", "fp32"})

@@ -5,11 +5,28 @@ compressors keep those of the checkpoint, as deployed quantisations leave them a
 """
 
 from functools import lru_cache
+from typing import Final, Literal
 
 from specs.formats import Format, Formats, KvFormat
 from specs.model import ModelSpec
 
-CHECKPOINT = "checkpoint"
+Precision = Literal[
+    "checkpoint",
+    "bf16",
+    "fp8",
+    "fp8_block",
+    "mxfp8",
+    "mxfp8_mxfp4",
+    "fp8_mxfp4",
+    "mxfp4",
+    "nvfp4",
+    "int8",
+    "int8_int4",
+    "int4",
+]
+KvPrecision = Literal["checkpoint", "bf16", "fp8", "int8", "fp4"]
+
+CHECKPOINT: Final = "checkpoint"
 """The formats that the model is published in."""
 
 _BF16 = Format()
@@ -28,7 +45,7 @@ def _everywhere(dense: Format, experts: Format | None = None) -> dict[str, Forma
     return {"attention": dense, "ffn": dense, "shared_experts": dense, "experts": routed}
 
 
-RECIPES: dict[str, dict[str, Format]] = {
+RECIPES: dict[Precision, dict[str, Format]] = {
     CHECKPOINT: {},
     "bf16": _everywhere(_BF16),
     "fp8": _everywhere(_FP8),
@@ -46,7 +63,7 @@ RECIPES: dict[str, dict[str, Format]] = {
 dense matrices and of the routed experts; ``fp8`` and ``int8`` have one scale a channel, which
 counts as none, ``int4`` is weight-only and multiplies in BF16."""
 
-KV_RECIPES: dict[str, KvFormat | None] = {
+KV_RECIPES: dict[KvPrecision, KvFormat | None] = {
     CHECKPOINT: None,
     "bf16": KvFormat(dtype="bf16"),
     "fp8": KvFormat(dtype="fp8"),
@@ -57,7 +74,7 @@ KV_RECIPES: dict[str, KvFormat | None] = {
 
 
 @lru_cache(maxsize=256)
-def _formats(own: Formats, precision: str, kv_dtype: str) -> Formats:
+def _formats(own: Formats, precision: Precision, kv_dtype: KvPrecision) -> Formats:
     changed: dict[str, Format | KvFormat | None] = dict(RECIPES[precision])
     kv = KV_RECIPES[kv_dtype]
     if kv is not None:
@@ -65,7 +82,9 @@ def _formats(own: Formats, precision: str, kv_dtype: str) -> Formats:
     return own.model_copy(update=changed)
 
 
-def in_precision(model: ModelSpec, precision: str, kv_dtype: str) -> ModelSpec:
+def in_precision(
+    model: ModelSpec, precision: Precision, kv_dtype: KvPrecision = CHECKPOINT
+) -> ModelSpec:
     """Return the model with the formats of a recipe."""
     formats = _formats(model.formats, precision, kv_dtype)
     return model if formats == model.formats else model.model_copy(update={"formats": formats})

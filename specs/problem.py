@@ -15,7 +15,7 @@ from specs.ffn import MoeFfn
 from specs.formats import WIDER, Dtype
 from specs.hardware import HardwareSpec
 from specs.model import Layer, ModelSpec
-from specs.precision import CHECKPOINT, in_precision
+from specs.precision import CHECKPOINT, KvPrecision, Precision, in_precision
 from specs.space import Space
 from specs.units import (
     BytesOrZero,
@@ -300,18 +300,20 @@ class Problem(Spec):
 
     def _check_rates(self) -> None:
         """Refuse formats that the card cannot multiply, those of stated recipes among them."""
-        stated = self.space.precision if isinstance(self.space.precision, tuple) else ()
-        for precision in dict.fromkeys((CHECKPOINT, *stated)):
+        recipes: dict[Precision, None] = {CHECKPOINT: None}
+        if isinstance(self.space.precision, tuple):
+            recipes |= dict.fromkeys(self.space.precision)
+        for precision in recipes:
             here = self.in_precision(precision)
             for tensor in here.multiplied:
                 here.compute_peak(tensor)
 
-    def in_precision(self, precision: str, kv_dtype: str = CHECKPOINT) -> "Problem":
+    def in_precision(self, precision: Precision, kv_dtype: KvPrecision = CHECKPOINT) -> "Problem":
         """Return the problem with the formats of a recipe."""
         model = in_precision(self.model, precision, kv_dtype)
         return self if model is self.model else self.model_copy(update={"model": model})
 
-    def can_multiply(self, precision: str) -> bool:
+    def can_multiply(self, precision: Precision) -> bool:
         """Whether the card states a rate for all formats of a recipe, or for wider ones."""
         here = self.in_precision(precision)
         return all(here.rate_format(here.wanted_format(tensor)) for tensor in here.multiplied)

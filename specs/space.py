@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from specs.base import Count, CountOrZero, Spec
+from specs.precision import KvPrecision, Precision
 
 MOST_VALUES = 1000
 """Values that may be listed for one axis."""
@@ -12,22 +13,6 @@ MOST_VALUES = 1000
 MOST_DRAFTED = 16
 """Tokens that a step may verify beside its own."""
 
-
-Precision = Literal[
-    "checkpoint",
-    "bf16",
-    "fp8",
-    "fp8_block",
-    "mxfp8",
-    "mxfp8_mxfp4",
-    "fp8_mxfp4",
-    "mxfp4",
-    "nvfp4",
-    "int8",
-    "int8_int4",
-    "int4",
-]
-KvPrecision = Literal["checkpoint", "bf16", "fp8", "int8", "fp4"]
 
 _LISTED = Field(min_length=1, max_length=MOST_VALUES)
 

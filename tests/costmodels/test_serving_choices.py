@@ -1,14 +1,17 @@
 """What the choices beside the shape of an instance do to a step, to memory and to sessions."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from costmodels import drafts, sharding
 from costmodels.memory import kept_bytes
-from costmodels.plans import WORDS, PlanTable, encode
+from costmodels.plans import PlanTable, encode
 from costmodels.sessions.handover import handover_seconds
 from costmodels.sessions.steps import Held, decode_span, prompt_seconds
 from specs.load import load_problem
+from specs.precision import KV_RECIPES, RECIPES, KvPrecision, Precision
 from specs.problem import Problem
 from tests.costmodels.support import EXACT, MODEL, decode, no_more, outcomes, prefill
 
@@ -37,6 +40,12 @@ def plans(**axes: object) -> PlanTable:
 
 
 # Precision
+
+
+def test_every_word_has_a_recipe() -> None:
+    """A spec may say exactly what there are formats for."""
+    assert get_args(Precision) == tuple(RECIPES)
+    assert get_args(KvPrecision) == tuple(KV_RECIPES)
 
 
 def test_each_precision_is_estimated_as_a_model_of_its_own() -> None:
@@ -279,11 +288,6 @@ def test_more_prefill_instances_never_deliver_less() -> None:
     problem, table = apart(replicas=1, prefill_replicas=[1, 2, 3])
     rate = outcomes(problem, table).sessions_per_s
     assert no_more(rate[:-1], rate[1:])
-
-
-def test_words_of_the_axes() -> None:
-    assert WORDS["overlap"] == ("none", "two_batch")
-    assert WORDS["shared_experts"] == ("dealt", "copied")
 
 
 # Work that must not be forgotten, nor counted twice

@@ -40,9 +40,7 @@ imports: $(VENV)/.ready-dev  ## floors: no import turns back
 	@$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.ready-docs  ## manual in docs/_build/index.html, warnings are errors
-	@$(BIN)/python docs/make_spec_reference.py --check
-	@$(BIN)/python docs/make_catalogue.py --check
-	@$(BIN)/python docs/make_ascend.py --check
+	@$(BIN)/python -m docs.pages --check
 	@$(BIN)/python -m sphinx -W --keep-going --quiet -b html docs docs/_build
 	@echo "docs/_build/index.html"
 

@@ -1,11 +1,10 @@
-"""Write ``ascend.md``: measured decode steps on Ascend beside the roofline; ``--check`` compares.
+"""The text of ``ascend.md``: measured decode steps on Ascend beside the roofline.
 
-Run it after a change of the cost model: ``python docs/make_ascend.py``. The rows are those of
+It changes with the cost model (``python -m docs.pages``). The rows are those of
 ``tests/golden/ascend.csv``; every number of the page comes from ``planner.rank``.
 """
 
 import csv
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -386,14 +385,6 @@ def page(found: list[Predicted]) -> str:
     )
 
 
-def main() -> None:
-    """Write the page, or with ``--check`` exit 1 if it is stale."""
-    text = page([predict(row) for row in rows()])
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is stale: run python docs/{Path(__file__).name}")
-
-
-if __name__ == "__main__":
-    main()
+def text() -> str:
+    """Return the page with fresh predictions."""
+    return page([predict(row) for row in rows()])

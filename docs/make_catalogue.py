@@ -1,9 +1,8 @@
-"""Write ``catalogue.md``: what the catalogue holds, with sizes worked out; ``--check`` compares.
+"""The text of ``catalogue.md``: what the catalogue holds, with sizes worked out.
 
-Run it after a change of the catalogue: ``python docs/make_catalogue.py``.
+It changes with the catalogue (``python -m docs.pages``).
 """
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -212,7 +211,7 @@ def workloads() -> str:
     return table(("name", "title"), [(f"`{row['name']}`", row["title"]) for row in rows])
 
 
-def page() -> str:
+def text() -> str:
     """Return the whole page."""
     return Template(TEXT).substitute(
         COUNT=len(catalog.names("models")),
@@ -220,16 +219,3 @@ def page() -> str:
         MACHINES=machines(),
         WORKLOADS=workloads(),
     )
-
-
-def main() -> None:
-    """Write the page, or with ``--check`` exit 1 if it is stale."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is stale: run python docs/{Path(__file__).name}")
-
-
-if __name__ == "__main__":
-    main()

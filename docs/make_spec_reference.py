@@ -1,9 +1,8 @@
-"""Write ``spec-reference.md`` from the fields that a spec may have; ``--check`` only compares.
+"""The text of ``spec-reference.md``, from the fields that a spec may have.
 
-Run it after a change of ``specs``: ``python docs/make_spec_reference.py``.
+It changes with ``specs`` (``python -m docs.pages``).
 """
 
-import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,7 +140,7 @@ def section(path: str, model: type[BaseModel]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page() -> str:
+def text() -> str:
     """Return the whole page. A part that stands in two places is written once, with both paths."""
     places: dict[type[BaseModel], list[str]] = {}
     for path, model in parts(Problem):
@@ -157,16 +156,3 @@ def _joined(paths: list[str]) -> str:
     if len(different) > 2 and len(parents) == 1:
         return f"{parents.pop()}.*"
     return "`, `".join(different)
-
-
-def main() -> None:
-    """Write the page, or with ``--check`` exit 1 if it is stale."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is stale: run python docs/{Path(__file__).name}")
-
-
-if __name__ == "__main__":
-    main()

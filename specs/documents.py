@@ -45,7 +45,7 @@ class _Loader(yaml.SafeLoader):
     values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML types nothing
         if getattr(event, "anchor", None) is not None:
             raise _fail("anchors and aliases are not accepted", event.start_mark)
         if getattr(event, "tag", None) is not None:

@@ -25,7 +25,7 @@ from specs.load import load_problem
 from specs.model import Layer, ModelSpec
 from specs.problem import Problem
 from specs.tensors import Matrix
-from tests.golden.specs import holding, only, steady
+from tests.golden.specs import holding, only, ranking, steady
 
 GOLDEN = json.loads(Path(__file__).with_name("models.json").read_text("utf-8"))
 MODELS = GOLDEN["models"]
@@ -683,3 +683,44 @@ def test_shapes_are_the_published_ones(name: str) -> None:
         assert moe.experts == published["experts"]
         assert moe.top_k == published["top_k"]
         assert moe.intermediate == published["expert_intermediate"]
+
+
+SUPERNODE = """
+model: {base: deepseek-v4.1-flash, overrides: {draft: null, modules: []}}
+hardware:
+  name: supernode of 64
+  card: {name: H100 SXM, peak: {bf16: 989.4 TFLOP/s, fp8: 1978.9 TFLOP/s}}
+  memory: {hbm: {capacity: 80 GB, bandwidth: 3350 GB/s}}
+  server: {cards: 64}
+  cards: 64
+  levels: [{name: domain, size: 64, bandwidth: 450 GB/s, latency: 0.833 us}]
+workload:
+  kind: steady
+  classes: [{name: chat, context: 199999, prompt: 0, generate: 1, tpot: 50 ms}]
+space:
+  {tp: [1], attention_dp: [64], ep: [64], expert_tp: [1], replicas: [1], alltoall: [direct]}
+assumptions:
+  {billing: used, overlap: whole_step, routing: uniform_without_replacement, steady_context: start,
+   expert_split: fractional, activations: in_workspace, compressor_state: in_workspace,
+   workspace: 2 GiB, count_norms: false}
+cost_model: roofline
+"""
+
+
+@pytest.mark.parametrize(("rate", "key"), [("bf16", "book_tok"), ("own", "fp8_peak_tok")])
+def test_the_rate_of_a_format_decides_a_supernode(rate: str, key: str) -> None:
+    """At the FP8 rate 64 cards wait for memory in place of computing, and the answer says so.
+
+    The record deals the projections of the Engram tables over the cards, where each of ours holds
+    them whole: 0.3 GB less room, two sessions a card. That hides where computing decides, and
+    takes 1 % where reading does.
+    """
+    published = RECORDS["derived/supernode-fp8-peak"]["recomputed"]["64"]
+    document = ranking(SUPERNODE, f"assumptions.matmul_dtype={rate}")
+    (plan,) = document["plans"]
+    found = plan["outcome"]["tokens_per_s_per_card"]
+    assert found == near(published[key], rel=1e-4 if rate == "bf16" else 0.011)
+    bound = {"bf16": "bound_bf16", "own": "bound_fp8"}[rate]
+    assert plan["step"]["bound_by"] == {"compute": "compute", "memory": "hbm"}[published[bound]]
+    said = any("hangs on hardware.card.peak.fp8" in note for note in document["warnings"])
+    assert said is (rate == "own")

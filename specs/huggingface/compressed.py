@@ -3,12 +3,11 @@
 from typing import Any
 
 from specs.attention import Attention, CsaAttention, HcaAttention, Indexer, SwaAttention
-from specs.ffn import MoeFfn
 from specs.huggingface.architectures import Stack, architecture, group
 from specs.huggingface.fields import Fields
 from specs.huggingface.latent import indexer
-from specs.huggingface.layers import moe, queries, stack
-from specs.model import Draft, Engram, LayerGroup
+from specs.huggingface.layers import draft_of, moe, queries, stack
+from specs.model import Engram
 
 _SPARSE_RATIO = 4
 """Tokens of an entry up to which entries overlap and an indexer chooses among them (V4)."""
@@ -54,7 +53,7 @@ def deepseek_v4(c: Fields) -> Stack:
         group(_attention(ratios[i], shape, index), hashed if i < first else routed)
         for i in range(layers)
     ]
-    draft = _draft(c, SwaAttention(**shape), routed)
+    draft = draft_of(c, group(SwaAttention(**shape), routed))
     hyper = c.count("hc_mult", default=0, least=0)
     return stack(c, built, hyper=hyper, draft=draft, formats=_V4_CONTEXT)
 
@@ -65,14 +64,6 @@ def _attention(ratio: int, shape: dict[str, Any], index: Indexer) -> Attention:
     if ratio <= _SPARSE_RATIO:
         return CsaAttention(**shape, ratio=ratio, overlap=True, top_k=index.top_k, indexer=index)
     return HcaAttention(**shape, ratio=ratio)
-
-
-def _draft(c: Fields, attention: Attention, ffn: MoeFfn) -> Draft | None:
-    count = c.count("num_nextn_predict_layers", default=0, least=0)
-    if not count:
-        return None
-    layer = LayerGroup(count=count, attention=attention, ffn=ffn)
-    return Draft(layers=(layer,), projections=2 * count)
 
 
 @architecture("deepseek_v41_text", "deepseek_v41", "DeepseekV41ForCausalLM")
@@ -98,7 +89,7 @@ def deepseek_v41(c: Fields) -> Stack:
     experts = c.count("dspark_n_routed_experts", "n_routed_experts")
     top_k = c.count("dspark_num_experts_per_tok", "num_experts_per_tok")
     few = routed.model_copy(update={"experts": experts, "top_k": min(top_k, experts)})
-    draft = _draft(c, SwaAttention(**shape), few)
+    draft = draft_of(c, group(SwaAttention(**shape), few))
     if draft and c.has("dspark_target_layer_ids"):
         # One projection takes in the layers that the draft follows, side by side.
         joined = len(c.numbers("dspark_target_layer_ids") or [])

@@ -149,7 +149,7 @@ def sparse(c: Fields, layers: int) -> list[bool]:
     first = c.count("first_k_dense_replace", default=0, least=0)
     every = c.count("moe_layer_freq", "decoder_sparse_step", default=1)
     only_dense = set(c.numbers("mlp_only_layers") or [])
-    # The two conventions for every other layer agree at a step of one, which is all there is.
+    # ``decoder_sparse_step`` counts layers from one, ``moe_layer_freq`` from zero.
     offset = 1 if c.has("decoder_sparse_step") else 0
     return [i >= first and i not in only_dense and (i + offset) % every == 0 for i in range(layers)]
 

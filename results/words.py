@@ -39,8 +39,13 @@ def plan_name(plan: Mapping[str, Any], without: Collection[str] = ()) -> str:
         value = plan.get(axis)
         telling = axis in _ALWAYS or value != decode(axis, NEUTRAL[axis])
         if telling and axis not in without:
-            words.append(f"{axis}={value}".replace("True", "true"))
+            words.append(_setting(axis, value))
     return " ".join(words)
+
+
+def _setting(axis: str, value: Any) -> str:
+    """Return an axis and its value as a spec would have them."""
+    return f"{axis}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def common_axes(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -59,8 +64,8 @@ def common_axes(plans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def common_name(plans: Sequence[Mapping[str, Any]]) -> str:
     """Say what all of several plans set alike; empty if nothing."""
-    words = [f"{axis}={value}" for axis, value in common_axes(plans).items()]
-    return f"all with {' '.join(words)}".replace("True", "true") if words else ""
+    words = [_setting(axis, value) for axis, value in common_axes(plans).items()]
+    return f"all with {' '.join(words)}" if words else ""
 
 
 def share(value: float) -> str:

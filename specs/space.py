@@ -1,6 +1,6 @@
 """The axes of a plan and the values that a user lets each take."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -24,47 +24,24 @@ def _as_tuple(value: object) -> object:
     return value
 
 
-Degrees = Annotated[
-    Literal["open"] | Annotated[tuple[Count, ...], _LISTED],
+T = TypeVar("T")
+
+Values = Annotated[
+    Literal["open"] | Annotated[tuple[T, ...], _LISTED],
     BeforeValidator(_as_tuple),
 ]
-Counts = Annotated[
-    Literal["open"] | Annotated[tuple[CountOrZero, ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-Drafts = Annotated[
-    Literal["open"]
-    | Annotated[tuple[Annotated[CountOrZero, Field(le=MOST_DRAFTED)], ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-Switches = Annotated[
-    Literal["open"] | Annotated[tuple[bool, ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-AllReduce = Annotated[
-    Literal["open"] | Annotated[tuple[Literal["auto", "ring", "tree"], ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-Precisions = Annotated[
-    Literal["open"] | Annotated[tuple[Precision, ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-KvDtypes = Annotated[
-    Literal["open"] | Annotated[tuple[KvPrecision, ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-SharedLayouts = Annotated[
-    Literal["open"] | Annotated[tuple[Literal["dealt", "copied"], ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-Overlaps = Annotated[
-    Literal["open"] | Annotated[tuple[Literal["none", "two_batch"], ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
-AllToAll = Annotated[
-    Literal["open"] | Annotated[tuple[Literal["auto", "direct", "pairwise"], ...], _LISTED],
-    BeforeValidator(_as_tuple),
-]
+"""What may be said of an axis: the word ``open``, one value, or a list of them."""
+
+Degrees = Values[Count]
+Counts = Values[CountOrZero]
+Drafts = Values[Annotated[CountOrZero, Field(le=MOST_DRAFTED)]]
+Switches = Values[bool]
+Precisions = Values[Precision]
+KvDtypes = Values[KvPrecision]
+SharedLayouts = Values[Literal["dealt", "copied"]]
+Overlaps = Values[Literal["none", "two_batch"]]
+AllReduce = Values[Literal["auto", "ring", "tree"]]
+AllToAll = Values[Literal["auto", "direct", "pairwise"]]
 
 
 class Space(Spec):

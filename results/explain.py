@@ -17,8 +17,6 @@ from specs.space import AXES, MOST_DRAFTED
 
 SCHEMA = "planner/explanation/1"
 
-_MOST_DIGITS = 9
-
 
 def parse_plan(text: str) -> dict[str, int]:
     """Return the axes stated in ``tp=8,replicas=1`` as column numbers.

@@ -329,7 +329,7 @@ def _votes(stack: Stack, rules: Rules) -> dict[str, Counter[Format | None]]:
     for i, layer in enumerate(stack.layers):
         if id(layer) not in known:
             known[id(layer)] = modules.of_layer(layer, stack.hidden, stack.blocks)
-        elif alike and i:
+        elif alike:
             continue  # without names, equal layers have equal formats
         for module in known[id(layer)]:
             names = tuple(f"{where}.{i}.{name}" for name in module.names)

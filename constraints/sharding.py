@@ -1,4 +1,4 @@
-"""How the model may be cut: heads, widths, experts, layers, and which axes go together."""
+"""How the model may be cut: heads, widths, experts, vocabulary, layers."""
 
 from abc import abstractmethod
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from constraints.base import Case, Constraint, first
 from costmodels import sharding
-from costmodels.plans import NEUTRAL, FloatArray, IntArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import by_format
 from specs.model import ModelSpec
 from specs.precision import CHECKPOINT, RECIPES
@@ -97,23 +97,6 @@ class KvHeads(Constraint):
         return f"{heads} KV heads and {shards} head shards do not divide each other"
 
 
-class KvSplit(Constraint):
-    """The ranks that split a history are part of a TP group."""
-
-    name = "kv_split"
-    title = "kv_split divides TP"
-    reads = ("tp", "kv_split")
-    unit = "ranks"
-    definition = True
-
-    def margin(self, case: Case) -> FloatArray:
-        return -(case.plans.tp % case.plans.kv_split).astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        plans = case.plans
-        return f"kv_split {first(plans.kv_split)} does not divide TP {first(plans.tp)}"
-
-
 class FfnWidth(Dealt):
     """TP deals whole columns of the dense feed-forward matrices."""
 
@@ -150,28 +133,6 @@ class SharedWidth(Dealt):
         return f"shared experts of width {parts} do not divide by TP {ranks}; copy them instead"
 
 
-class OutputShards(Constraint):
-    """Batch shards deal projections among whole groups of them."""
-
-    name = "output_shards"
-    title = "o_proj_tp and head_tp divide attention DP"
-    reads = ("attention_dp", "o_proj_tp", "head_tp")
-    unit = "shards"
-    definition = True
-
-    def margin(self, case: Case) -> FloatArray:
-        plans = case.plans
-        left = plans.attention_dp % plans.o_proj_tp + plans.attention_dp % plans.head_tp
-        return -left.astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        plans = case.plans
-        return (
-            f"o_proj_tp {first(plans.o_proj_tp)} and head_tp {first(plans.head_tp)} must divide "
-            f"attention DP {first(plans.attention_dp)}"
-        )
-
-
 class OutputHeads(Dealt):
     """The ranks that deal the output projection hold whole heads of it."""
 
@@ -192,45 +153,6 @@ class OutputHeads(Dealt):
 
     def sentence(self, problem: Problem, parts: int, ranks: int) -> str:
         return f"{parts} heads of the output projection do not divide by {ranks} ranks"
-
-
-class DraftModule(Constraint):
-    """Tokens are drafted by a module of the model."""
-
-    name = "draft_module"
-    title = "Drafting tokens needs a draft module"
-    reads = ("mtp",)
-    unit = "tokens"
-    definition = True
-
-    def applies(self, problem: Problem) -> bool:
-        return problem.model.draft is None
-
-    def margin(self, case: Case) -> FloatArray:
-        return -case.plans.mtp.astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        return f"{case.problem.model.name} has no module that drafts {first(case.plans.mtp)} tokens"
-
-
-class PrefillPool(Constraint):
-    """Instances that only take in prompts need prompts to take in, again and again."""
-
-    name = "prefill_pool"
-    title = "Prefill instances need a steady load with prompts"
-    reads = ("prefill_replicas",)
-    unit = "instances"
-    definition = True
-
-    def applies(self, problem: Problem) -> bool:
-        workload = problem.workload
-        return workload.kind != "steady" or all(c.prompt == 0 for c in workload.classes)
-
-    def margin(self, case: Case) -> FloatArray:
-        return -case.plans.prefill_replicas.astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        return f"{first(case.plans.prefill_replicas)} prefill instances have no steady prompts"
 
 
 class ExpertWidth(Dealt):
@@ -276,87 +198,6 @@ class ExpertGroups(Constraint):
         )
 
 
-class MoeCards(Constraint):
-    """Attention and experts are two views of the same cards."""
-
-    name = "moe_cards"
-    title = "tp·cp·attention_dp·attention_replicas = ep·expert_tp in a mixture of experts"
-    reads = ("tp", "cp", "attention_dp", "attention_replicas", "ep", "expert_tp")
-    unit = "cards"
-    definition = True
-
-    def applies(self, problem: Problem) -> bool:
-        return problem.model.is_moe
-
-    def margin(self, case: Case) -> FloatArray:
-        plans = case.plans
-        return -np.abs(plans.stage_cards - plans.ep * plans.expert_tp).astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        plans = case.plans
-        return (
-            f"attention takes {first(plans.stage_cards)} cards of a stage "
-            f"(tp·cp·attention_dp·attention_replicas) and experts "
-            f"{first(plans.ep * plans.expert_tp)} (ep·expert_tp)"
-        )
-
-
-class DenseAxes(Constraint):
-    """A dense model has no experts to spread, and one batch shard an instance."""
-
-    name = "dense_axes"
-    title = "A dense model takes no EP, expert TP, attention DP, attention replicas or copies"
-    reads = ("attention_dp", "attention_replicas", "ep", "expert_tp", "redundant_experts")
-    unit = "degrees"
-    definition = True
-
-    def applies(self, problem: Problem) -> bool:
-        return not problem.model.is_moe
-
-    def margin(self, case: Case) -> FloatArray:
-        plans = case.plans
-        excess = plans.redundant_experts.copy()
-        for axis in self.reads[:-1]:
-            excess = excess + plans.column(axis) - 1
-        return -excess.astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        plan = case.plans.row(0)
-        set_axes = [f"{a} {plan[a]}" for a in self.reads if plan[a] != NEUTRAL[a]]
-        return f"{case.problem.model.name} is dense and takes no {', '.join(set_axes)}"
-
-
-class AttentionLayout(Constraint):
-    """Tokens are either repeated over expert groups or dispatched to them, in whole lanes."""
-
-    name = "attention_layout"
-    title = "Attention is repeated or dispatched, and expert TP fits its lanes"
-    reads = ("tp", "cp", "attention_dp", "attention_replicas", "expert_tp")
-    unit = "cards"
-    definition = True
-
-    def applies(self, problem: Problem) -> bool:
-        return problem.model.is_moe
-
-    def margin(self, case: Case) -> FloatArray:
-        plans = case.plans
-        both = (plans.attention_dp > 1) & (plans.attention_replicas > 1)
-        uneven = np.minimum(plans.lanes % plans.expert_tp, plans.expert_tp % plans.lanes)
-        uneven = np.where(plans.attention_dp > 1, uneven, 0)
-        return -(both * plans.attention_dp + uneven).astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        plans = case.plans
-        if first(plans.attention_dp) > 1 and first(plans.attention_replicas) > 1:
-            return (
-                "attention_replicas repeats tokens where attention_dp dispatches them; choose one"
-            )
-        return (
-            f"with attention DP, tp·cp = {first(plans.lanes)} and expert TP "
-            f"{first(plans.expert_tp)} must divide each other"
-        )
-
-
 class Layers(Constraint):
     """Every pipeline stage holds at least one layer."""
 
@@ -370,23 +211,6 @@ class Layers(Constraint):
 
     def reason(self, case: Case) -> str:
         return f"{case.problem.model.layer_count} layers do not fill {first(case.plans.pp)} stages"
-
-
-class Microbatches(Constraint):
-    """Micro-batches follow each other through pipeline stages, so there must be stages."""
-
-    name = "microbatches"
-    title = "Micro-batches need pipeline stages"
-    reads = ("pp", "microbatches")
-    unit = "micro-batches"
-    definition = True
-
-    def margin(self, case: Case) -> FloatArray:
-        plans = case.plans
-        return np.where(plans.pp > 1, 0, 1 - plans.microbatches).astype(np.float64)
-
-    def reason(self, case: Case) -> str:
-        return f"{first(case.plans.microbatches)} micro-batches, but only one pipeline stage"
 
 
 class Vocabulary(Constraint):
@@ -474,7 +298,6 @@ _DEALT = {
 
 
 SHARDING: tuple[Constraint, ...] = (
-    KvSplit(),
     QueryHeads(),
     KvHeads(),
     FfnWidth(),
@@ -484,12 +307,5 @@ SHARDING: tuple[Constraint, ...] = (
     QuantisationBlocks(),
     Layers(),
     Vocabulary(),
-    Microbatches(),
-    OutputShards(),
-    DraftModule(),
-    PrefillPool(),
-    DenseAxes(),
-    AttentionLayout(),
-    MoeCards(),
     ExpertGroups(),
 )

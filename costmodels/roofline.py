@@ -1,6 +1,7 @@
 """The roofline cost model: every operator takes the longer of computing and reading (6-2).
 
-Operators of a layer follow each other, and so do layers; collectives overlap with nothing.
+Operators of a layer follow each other, and so do layers. Collectives follow them and hide behind
+nothing, unless a plan lets two half batches take turns or the spec assumes that they are hidden.
 Sources of all formulas: ``docs/equations.md``. Valid for any model and machine that a spec can
 describe; at data-sheet peaks it is a lower bound on time, which measured serving exceeds.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from constraints.base import ROUNDING
 from costmodels import sharding
 from costmodels.collectives.fabric import instances_held
-from costmodels.plans import NEUTRAL, WORDS, IntArray, PlanTable, encode
+from costmodels.plans import NEUTRAL, TIER_AXES, WORDS, IntArray, PlanTable, encode
 from specs.precision import RECIPES
 from specs.problem import Problem
 from specs.space import AXES
@@ -105,6 +105,11 @@ def _default(problem: Problem, axis: str) -> tuple[int, ...]:
         return divisors(cards)
     if axis == "expert_tp" and model.is_moe:
         return _powers_of_two(min(cards, _EXPERT_TP_MOST))
+    if axis == "domain":
+        return (inner,)
+    if axis in TIER_AXES:
+        memory = problem.hardware.memory
+        return (encode(axis, memory.working if axis == "kv_tier" else memory.weights),)
     return (NEUTRAL[axis],)
 
 
@@ -130,16 +135,32 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
         "head_tp": lambda: divisors(cards) if moe else (1,),
         "replicas": lambda: tuple(range(1, cards + 1)),
         "prefill_replicas": lambda: tuple(range(0, cards)),
+        "domain": lambda: problem.hardware.levels[0].sizes or (problem.hardware.levels[0].size,),
         "batch": lambda: _OPEN_BATCHES,
         "microbatches": lambda: tuple(range(1, 2 * min(cards, model.layer_count) + 1)),
         "prefill_chunk": lambda: (0, *(2**i for i in range(9, 16))),
         "mtp": lambda: tuple(range(0, _OPEN_DRAFTS + 1)) if model.draft else (0,),
     }
+    if axis in TIER_AXES:
+        return _tiers(problem, axis)
     if axis == "precision":
         return tuple(i for i, name in enumerate(RECIPES) if problem.can_multiply(name))
     if axis in WORDS:
         return tuple(range(len(WORDS[axis])))
     return ranges[axis]()
+
+
+def _tiers(problem: Problem, axis: str) -> tuple[int, ...]:
+    """Memories that may hold what an axis places; one where the model has nothing to place."""
+    model, tiers = problem.model, problem.hardware.memory.tiers
+    nothing = (axis == "experts_tier" and not model.is_moe) or (
+        axis == "engram_tier" and not any(kind.engram for kind in model.kinds)
+    )
+    if nothing:
+        return _default(problem, axis)
+    return tuple(
+        encode(axis, name) for name, tier in tiers.items() if tier.writable or axis != "kv_tier"
+    )
 
 
 def stated(problem: Problem, axis: str) -> tuple[int, ...] | None:

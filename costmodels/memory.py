@@ -27,7 +27,8 @@ def estimate(problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEsti
     ``held`` has shape ``(plans, classes)``. With ``capacity: pooled`` one copy of everything is
     spread over the cards of an instance instead.
     """
-    capacity = np.full(len(plans), problem.hardware.memory.hbm.capacity)
+    memory = problem.hardware.memory
+    capacity = np.full(len(plans), memory.tiers[memory.working].share)
     if problem.assumptions.capacity == "pooled":
         components = _pooled(problem, plans, held)
     else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from specs.memory import TIERS
 from specs.precision import KV_RECIPES, RECIPES
 from specs.space import AXES
 
@@ -17,12 +18,16 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
+TIER_AXES = ("weights_tier", "experts_tier", "engram_tier", "kv_tier")
+"""Axes that place a class of data in a memory."""
+
 WORDS: dict[str, tuple[str, ...]] = {
     "shared_experts": ("dealt", "copied"),
     "precision": tuple(RECIPES),
     "kv_dtype": tuple(KV_RECIPES),
+    **dict.fromkeys(TIER_AXES, TIERS),
     "overlap": ("none", "two_batch"),
-    "allreduce": ("auto", "ring", "tree"),
+    "allreduce": ("auto", "ring", "tree", "hierarchical", "in_network", "recursive", "swing"),
     "alltoall": ("auto", "direct", "pairwise"),
 }
 """Axes whose values are words; a column holds positions in these tuples."""
@@ -31,9 +36,10 @@ COUNTS = ("redundant_experts", "prefill_replicas", "prefill_chunk", "mtp")
 """Axes that count something there may be none of."""
 
 NEUTRAL: dict[str, int] = {
-    name: 0 if name in {"sp", *COUNTS, "batch", *WORDS} else 1 for name in AXES
+    name: 0 if name in {"sp", *COUNTS, "batch", "domain", *WORDS} else 1 for name in AXES
 }
-"""The value of each axis at which it does nothing. ``batch`` 0 means: not fixed by the plan."""
+"""The value of each axis at which it does nothing. ``batch`` 0 means: not fixed by the plan;
+``domain`` 0: the largest that the machine may be built with."""
 
 
 def encode(axis: str, value: int | str | bool) -> int:
@@ -47,7 +53,7 @@ def decode(axis: str, number: int) -> int | str | bool | None:
         return WORDS[axis][number]
     if axis == "sp":
         return bool(number)
-    if axis == "batch" and number == 0:
+    if axis in {"batch", "domain"} and number == 0:
         return None
     return int(number)
 
@@ -71,8 +77,13 @@ class PlanTable:
     head_tp: IntArray
     replicas: IntArray
     prefill_replicas: IntArray
+    domain: IntArray
     precision: IntArray
     kv_dtype: IntArray
+    weights_tier: IntArray
+    experts_tier: IntArray
+    engram_tier: IntArray
+    kv_tier: IntArray
     batch: IntArray
     microbatches: IntArray
     overlap: IntArray

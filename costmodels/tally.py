@@ -126,7 +126,8 @@ def tally_of(
 ) -> Tally:
     """Turn work into seconds: the slower of compute and reads per operator, collectives after."""
     tally = Tally(len(plans))
-    bandwidth = problem.hardware.memory.hbm.bandwidth * efficiency.memory
+    memory = problem.hardware.memory
+    bandwidth = memory.tiers[memory.working].rate * efficiency.memory
     for operator in operators:
         peak = problem.compute_peak(operator.tensor) * getattr(efficiency, operator.efficiency)
         read = operator.bytes / bandwidth

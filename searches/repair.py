@@ -113,8 +113,10 @@ def _limit_knobs(problem: Problem) -> Iterator[Knob]:
 
 def knobs(problem: Problem, found: Verdicts) -> list[Knob]:
     """Everything that could be loosened, quantities first."""
-    capacity = problem.hardware.memory.hbm.capacity
-    result = [Knob("hardware.memory.hbm.capacity", capacity, frozenset({"memory"}))]
+    result = [
+        Knob(f"hardware.memory.{name}.capacity", tier.capacity, frozenset({"memory"}))
+        for name, tier in problem.hardware.memory.tiers.items()
+    ]
     result += _class_knobs(problem)
     if problem.workload.concurrency:
         steps = _whole_steps(problem.workload.concurrency, 1)

@@ -1,22 +1,15 @@
-"""What a user may say of a machine: cards, memory, servers, links and measured collectives."""
+"""What a user may say of a machine of equal cards, and of what was measured on it."""
 
-import math
-from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from specs.base import Count, Name, Spec
+from specs.fabric import Level, nested
+from specs.facility import Facility, FailureDomain, Server
 from specs.formats import Dtype
-from specs.units import (
-    Bytes,
-    BytesPerSecond,
-    FlopPerSecond,
-    MoneyPerSecond,
-    Seconds,
-    SecondsOrZero,
-    Watts,
-)
+from specs.memory import Memory
+from specs.units import Bytes, FlopPerSecond, MoneyPerSecond, Seconds
 
 
 class Card(Spec):
@@ -28,57 +21,6 @@ class Card(Spec):
     """Dense matrix rate of each number format."""
     price: MoneyPerSecond | None = None
     """Price of one card for a time, e.g. ``2.5 USD/h``."""
-
-
-class MemoryTier(Spec):
-    """One kind of memory beside each card."""
-
-    capacity: Bytes
-    """Bytes that one card may use."""
-    bandwidth: BytesPerSecond
-    """Peak read rate of one card."""
-
-
-class Memory(Spec):
-    """The memory of one card."""
-
-    hbm: MemoryTier
-    """The memory that compute reads directly."""
-
-
-class Server(Spec):
-    """The unit of installation and of power supply."""
-
-    cards: Count
-    """Cards in one server."""
-    power: Watts | None = None
-    """Most power that one server draws, cards and everything else."""
-
-
-class Level(Spec):
-    """One level of the fabric: ``size`` cards reach each other at this bandwidth and latency."""
-
-    name: Name
-    """Name of the fabric level."""
-    size: Count
-    """Cards in one domain of this level."""
-    bandwidth: BytesPerSecond | None = None
-    """Bytes per second that one card sends, per direction. A plan whose cards must exchange over
-    a level that states none is refused."""
-    latency: SecondsOrZero | None = None
-    """Start-up time of one message, i.e. α of one round; needed like the bandwidth."""
-    source: str = ""
-    """Where the latency was measured: published values differ by path."""
-
-    @property
-    def alpha(self) -> float:
-        """Start-up time of one message; NaN where none is stated."""
-        return math.nan if self.latency is None else self.latency
-
-    @property
-    def beta(self) -> float:
-        """Bytes per second of one card; NaN where none is stated."""
-        return math.nan if self.bandwidth is None else self.bandwidth
 
 
 class MeasuredCollective(Spec):
@@ -112,7 +54,7 @@ class HardwareSpec(Spec):
     card: Card
     """The accelerator."""
     memory: Memory
-    """Memory beside each card."""
+    """The memories that each card reaches."""
     server: Server
     """The server that holds the cards."""
     levels: Annotated[tuple[Level, ...], Field(min_length=1)]
@@ -120,19 +62,30 @@ class HardwareSpec(Spec):
     collectives: tuple[MeasuredCollective, ...] = ()
     """Measured collectives, used in place of the formulas where they apply."""
 
+    facility: Facility = Facility()
+    """How servers are installed, and what stands beside them."""
+    failure_domains: Annotated[tuple[FailureDomain, ...], Field(max_length=16)] = ()
+    """What fails together beside single cards and whole servers."""
+
     @model_validator(mode="after")
-    def _nested(self) -> Self:
-        names = [level.name for level in self.levels]
-        if len(set(names)) != len(names):
-            raise ValueError(f"level names must differ, got {names}")
-        sizes = [level.size for level in self.levels]
-        if any(outer <= inner or outer % inner for inner, outer in pairwise(sizes)):
-            raise ValueError(
-                f"each level must hold a whole number (2 or more) of the level inside, "
-                f"got sizes {sizes}"
-            )
+    def _adds_up(self) -> Self:
+        wrong = nested(self.levels)
+        if wrong:
+            raise ValueError(wrong)
         if self.cards % self.server.cards:
             raise ValueError(
                 f"cards must be a whole number of servers of {self.server.cards}, got {self.cards}"
             )
+        names = [domain.name for domain in self.failures]
+        if len(set(names)) != len(names):
+            raise ValueError(f"failure domains must have names that differ, got {names}")
         return self
+
+    @property
+    def failures(self) -> tuple[FailureDomain, ...]:
+        """All that may fail: a card, a server, and what the machine states beside them."""
+        own = (
+            FailureDomain(name="card", cards=1),
+            FailureDomain(name="server", cards=self.server.cards),
+        )
+        return (*own, *self.failure_domains)

@@ -82,6 +82,10 @@ class Limits(Spec):
     """Most power of those servers."""
     money_per_hour: MoneyPerHour | None = None
     """Most money per hour for the cards."""
+    racks: Count | None = None
+    """Most racks that hold those servers."""
+    blast_radius: Fraction | None = None
+    """Largest share of the sessions in flight that one failure may take down."""
 
 
 class PhaseEfficiency(Spec):
@@ -160,8 +164,16 @@ class Assumptions(Spec):
     """Format in which expert outputs travel back; that of the activations if not given."""
     a2a_dedup: Literal["none", "card"] = "none"
     """Whether a token is sent once per chosen expert, or once per card that holds any."""
+    alltoall_levels: Literal["added", "overlapped", "outermost"] = "added"
+    """Where an All-to-All crosses fabric levels: whether the time on each level is added, the
+    longest of them decides, or only the outermost level counts."""
     collective_table: Literal["next_size_up", "interpolate"] = "interpolate"
     """How a measured table of collectives is read between its sizes."""
+    engram_projection: Literal["whole", "with_table"] = "whole"
+    """Whether each card holds and reads the projections of Engram tables whole, or they are dealt
+    with the tables and not read."""
+    balance: Fraction = 1.0
+    """Mean over busiest of what the parts of a machine do: time on the card is divided by it."""
     communication: Literal["exposed", "hidden"] = "exposed"
     """Whether collectives add to the time of a layer, or hide behind its work as far as it goes."""
     acceptance: Annotated[tuple[Fraction, ...], Field(min_length=1, max_length=16)] = (

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 
 from specs.base import Count, CountOrZero, Spec
+from specs.memory import Tier
 from specs.precision import KvPrecision, Precision
 
 MOST_VALUES = 1000
@@ -40,7 +41,10 @@ Precisions = Values[Precision]
 KvDtypes = Values[KvPrecision]
 SharedLayouts = Values[Literal["dealt", "copied"]]
 Overlaps = Values[Literal["none", "two_batch"]]
-AllReduce = Values[Literal["auto", "ring", "tree"]]
+Tiers = Values[Tier]
+AllReduce = Values[
+    Literal["auto", "ring", "tree", "hierarchical", "in_network", "recursive", "swing"]
+]
 AllToAll = Values[Literal["auto", "direct", "pairwise"]]
 
 
@@ -91,11 +95,24 @@ class Space(Spec):
     prefill_replicas: Counts | None = None
     """Further equal instances that only take in prompts and hand their KV over (``steady``), 0 for
     prompts on the same cards. Default 0; ``open``: every count up to the cards."""
+    domain: Degrees | None = None
+    """Cards of one domain of the innermost fabric level, where the machine lists several
+    ``sizes``. Default: the largest; ``open``: all that it lists."""
     precision: Precisions | None = None
     """Recipe of weight formats. Default ``checkpoint``; ``open``: all that the card can
     multiply."""
     kv_dtype: KvDtypes | None = None
     """Format of keys and values. Default ``checkpoint``; ``open``: all."""
+    weights_tier: Tiers | None = None
+    """Memory that holds the weights of attention, dense networks, routers and head. Default: ROM
+    where the machine has one, else its working memory; ``open``: every memory that it has."""
+    experts_tier: Tiers | None = None
+    """Memory that holds routed experts. Default and ``open`` as for ``weights_tier``."""
+    engram_tier: Tiers | None = None
+    """Memory that holds Engram tables. Default and ``open`` as for ``weights_tier``."""
+    kv_tier: Tiers | None = None
+    """Memory that holds what is kept of the context. Default: the working memory; ``open``: every
+    memory that can be written."""
     batch: Degrees | None = None
     """Sessions that one instance decodes together. Default: all it is given (``burst``), or the
     cheapest within memory and limits (``steady``)."""
@@ -111,7 +128,9 @@ class Space(Spec):
     mtp: Drafts | None = None
     """Tokens that the draft module proposes in each step. Default 0; ``open``: 0 to 5."""
     allreduce: AllReduce | None = None
-    """Algorithm of AllReduce. Default ``auto``: the faster one for each group and size."""
+    """Algorithm of AllReduce. Default ``auto``: the fastest of ring, tree, one ring inside
+    another (``hierarchical``) and the switches (``in_network``) for each group and size;
+    ``open``: those and the ones that only a spec names."""
     alltoall: AllToAll | None = None
     """Algorithm of All-to-All. Default ``auto``: the faster one for each group and size."""
     where: tuple[str, ...] = ()

@@ -58,6 +58,7 @@ UNITS: dict[str, dict[str, float]] = {
         for currency in _CURRENCY
         for unit, seconds in (("s", 1.0), ("h", _HOUR_S), ("hour", _HOUR_S))
     },
+    "1/s": {f"{prefix}/s": factor for prefix, factor in _DECIMAL.items()},
     "share": {"": 1.0, "%": 0.01},
 }
 """Units accepted for each dimension, with their size in the SI unit that the dimension names."""
@@ -71,6 +72,7 @@ _EXAMPLE = {
     "tokens": "128K",
     "money/s": "2.5 USD/h",
     "money/h": "20 USD/h",
+    "1/s": "61 M/s",
     "share": "75 %",
 }
 
@@ -164,7 +166,9 @@ BytesPerSecond = Annotated[float, Quantity("bytes/s", above=0)]
 Seconds = Annotated[float, Quantity("seconds", above=0)]
 SecondsOrZero = Annotated[float, Quantity("seconds", least=0)]
 FlopPerSecond = Annotated[float, Quantity("flop/s", above=0)]
+PerSecond = Annotated[float, Quantity("1/s", above=0)]
 Watts = Annotated[float, Quantity("watts", above=0)]
+WattsOrZero = Annotated[float, Quantity("watts", least=0)]
 MoneyPerSecond = Annotated[float, Quantity("money/s", above=0)]
 MoneyPerHour = Annotated[float, Quantity("money/h", above=0)]
 Fraction = Annotated[float, Quantity("share", above=0, most=1)]

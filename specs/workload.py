@@ -40,10 +40,12 @@ class SessionClass(Spec):
 
 
 class Failure(Spec):
-    """One card fails: its instance stops, and starts its running sessions again after a while."""
+    """Something fails: instances that use it stop, and start their running sessions again."""
 
     card: CountOrZero
-    """Position of the card, counted from 0 in order of placement."""
+    """Position of the card that fails, counted from 0 in order of placement."""
+    domain: Name = "card"
+    """Failure domain of the machine that fails around this card, e.g. ``server``."""
     at: SecondsOrZero
     """Moment of the failure."""
     stall: SecondsOrZero

@@ -6,7 +6,7 @@ from specs.space import AXES
 
 
 class Memory(Constraint):
-    """Weights, KV of the sessions held, activations and workspace fit on the fullest card (6-1)."""
+    """Weights, KV of the sessions held, activations and workspace fit in every memory (6-1)."""
 
     name = "memory"
     title = "Weights, KV, activations and workspace fit on the fullest card"
@@ -15,11 +15,14 @@ class Memory(Constraint):
     structural = False
 
     def margin(self, case: Case) -> FloatArray:
-        return case.memory.capacity - case.memory.bytes
+        return case.memory.margin
 
     def reason(self, case: Case) -> str:
-        need, capacity = case.memory.bytes[0] / 1e9, case.memory.capacity[0] / 1e9
-        return f"needs {need:.2f} GB a card, {capacity:.2f} GB there"
+        memory = case.memory
+        lacking = {"": memory, **{f" of {name}": o for name, o in memory.others.items()}}
+        where, least = min(lacking.items(), key=lambda item: item[1].capacity[0] - item[1].bytes[0])
+        need, there = least.bytes[0] / 1e9, least.capacity[0] / 1e9
+        return f"needs {need:.2f} GB a card{where}, {there:.2f} GB there"
 
 
 MEMORY: tuple[Constraint, ...] = (Memory(),)

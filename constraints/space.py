@@ -1,8 +1,9 @@
 """From the axes and the constraints to the plans that are worth estimating.
 
-CP-SAT enumerates the *skeleton*: the axes that structural constraints read, each constraint
-posted as a table over its own axes. Axes that no structural constraint reads are crossed with the
-skeleton in numpy. Which axes belong where follows from what the constraints read.
+CP-SAT enumerates the *skeleton*: the axes that structural constraints couple, each constraint
+posted as a table over its own axes. A constraint on a single axis cuts its values down; axes that
+no constraint couples are crossed with the skeleton in numpy. Which axes belong where follows from
+what the constraints read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -84,15 +85,20 @@ class Space:
         Raises ``SpecError`` if there are too many to hold.
         """
         tables = [table for c in self.structural if (table := self._table(c))]
-        chosen = {axis: self.domains[axis] for axis in self.skeleton_axes}
-        skeleton = solutions(chosen, tables)
-        count = len(next(iter(skeleton.values())))
-        total = count * prod(len(self.domains[a]) for a in self.free_axes)
+        values = {axis: np.array(v) for axis, v in self.domains.items()}
+        for axes, rows in tables:
+            if len(axes) == 1:
+                values[axes[0]] = values[axes[0]][np.isin(values[axes[0]], rows)]
+        joint = [table for table in tables if len(table[0]) > 1]
+        together = {axis for axes, _ in joint for axis in axes}
+        columns = _skeleton({a: v for a, v in values.items() if a in together}, joint)
+        alone = {a: v for a, v in values.items() if a not in together}
+        count = len(next(iter(columns.values()))) if columns else 1
+        total = count * prod(v.size for v in alone.values())
         if total > MOST_PLANS:
             raise _too_many(f"the space holds {total:,} plans after the structural rules")
-        columns = skeleton
-        for axis in self.free_axes:
-            columns = _cross(columns, axis, np.array(self.domains[axis]))
+        for axis, several in alone.items():
+            columns = _cross(columns, axis, several)
         return complete(self.problem, columns)
 
     def _table(self, constraint: Constraint) -> Table | None:
@@ -125,6 +131,11 @@ class Space:
             if cards.size > MOST_PLANS:
                 raise _too_many(f"the values of {', '.join(columns)} make {cards.size:,} tuples")
         return columns
+
+
+def _skeleton(values: Mapping[str, IntArray], tables: list[Table]) -> Columns:
+    """Return all that the tables allow together of the axes that rules couple."""
+    return solutions({a: v.tolist() for a, v in values.items()}, tables) if values else {}
 
 
 def _too_many(what: str) -> SpecError:

@@ -4,7 +4,7 @@ All arrays have shape ``(plans,)`` unless said otherwise; all quantities are SI.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
 from typing import Protocol
@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.tiers import tier_of
 from specs.errors import SpecError, nearest
 from specs.problem import Problem
 
@@ -30,7 +31,7 @@ RESOURCES: dict[str, str] = {
     "overhead": "overhead",
     "launch": "overhead",
 }
-"""Resource that a component of a step waits for; every other component is read from HBM."""
+"""Resource that a component of a step waits for; every other component is read from a memory."""
 
 
 @dataclass(frozen=True)
@@ -53,36 +54,50 @@ class StepEstimate:
         """Seconds of the pass."""
         return np.sum(list(self.components.values()), axis=0)
 
-    def bound_by(self, row: int) -> str:
-        """Name the resource that one plan waits for longest."""
+    def bound_by(self, plans: PlanTable, row: int) -> str:
+        """Name the resource that one plan waits for longest, a memory by its own name."""
         waits: dict[str, float] = {}
         for name, seconds in self.components.items():
-            resource = RESOURCES.get(name, "hbm")
+            resource = RESOURCES.get(name) or tier_of(plans, row, name)
             waits[resource] = waits.get(resource, 0.0) + float(seconds[row])
         return max(waits, key=lambda resource: waits[resource])
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on the fullest card, split into components, beside what the card has."""
+    """Bytes on the fullest card, split into components, beside what the card has.
+
+    ``components`` and ``capacity`` belong to the memory that activations live in; ``others`` are
+    the estimates of further memories that any of the plans uses, by their names.
+    """
 
     components: Mapping[str, FloatArray]
     capacity: FloatArray
+    others: Mapping[str, "MemoryEstimate"] = field(default_factory=dict)
 
     @cached_property
     def bytes(self) -> FloatArray:
         """Bytes needed on the fullest card."""
         return np.sum(list(self.components.values()), axis=0)
 
+    @cached_property
+    def margin(self) -> FloatArray:
+        """Bytes that are left in the fullest memory, or missing in the one that lacks most."""
+        left = self.capacity - self.bytes
+        for other in self.others.values():
+            left = np.minimum(left, np.where(other.bytes > 0, other.margin, np.inf))
+        return left
+
     def take(self, rows: IntArray) -> "MemoryEstimate":
         """Return the estimate of some plans."""
         components = {name: column[rows] for name, column in self.components.items()}
-        return MemoryEstimate(components, self.capacity[rows])
+        others = {name: other.take(rows) for name, other in self.others.items()}
+        return MemoryEstimate(components, self.capacity[rows], others)
 
     @property
     def fits(self) -> "np.typing.NDArray[np.bool_]":
-        """Whether the need is within the capacity."""
-        return self.bytes <= self.capacity
+        """Whether the need is within the capacity of every memory."""
+        return self.margin >= 0
 
 
 class CostModel(Protocol):

@@ -1,7 +1,8 @@
-"""Bytes on the fullest card of a plan (6-1): weights, KV, activations and workspace."""
+"""Bytes in the memories of the fullest card (6-1): weights, KV, activations and workspace."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -9,33 +10,43 @@ from costmodels import drafts, sharding
 from costmodels.base import MemoryEstimate
 from costmodels.operators import ffn
 from costmodels.operators.work import between
-from costmodels.plans import ONE_CARD, FloatArray, IntArray, PlanTable
+from costmodels.plans import ONE_CARD, TIER_AXES, BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.precision import by_format
 from costmodels.remembered import remembered
+from costmodels.tiers import readings, table_cards
 from specs.formats import BITS
+from specs.memory import Tier
 from specs.problem import Problem
 
 LOGITS_BYTES = BITS["fp32"] // 8
 """Logits are kept in FP32 until a token is drawn."""
 
-_DRAFTING_CARD = ONE_CARD.with_columns(mtp=np.ones(1, dtype=np.int64))
+Placed = dict[Tier, dict[str, FloatArray]]
+"""Bytes in each memory, by component."""
 
 
 def estimate(problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEstimate:
     """Bytes on the fullest card when the busiest attention rank holds ``held`` sessions.
 
     ``held`` has shape ``(plans, classes)``. With ``capacity: pooled`` one copy of everything is
-    spread over the cards of an instance instead.
+    spread over the cards of an instance instead. Activations and workspace lie in the working
+    memory; what a plan places elsewhere is kept apart, by memory.
     """
-    memory = problem.hardware.memory
-    capacity = np.full(len(plans), memory.tiers[memory.working].share)
     if problem.assumptions.capacity == "pooled":
-        components = _pooled(problem, plans, held)
+        placed = _pooled(problem, plans, held)
     else:
-        components = _fullest_stage(problem, plans, held)
+        placed = _fullest_stage(problem, plans, held)
+    memory = problem.hardware.memory
+    nothing = {"weights": np.zeros(len(plans)), "kv": np.zeros(len(plans))}
+    components = placed.pop(memory.working, nothing)
     components["activations"] = _activations(problem, plans, held)
     components["workspace"] = np.full(len(plans), problem.assumptions.workspace)
-    return MemoryEstimate(components, capacity)
+    room = {tier: there.share for tier, there in memory.tiers.items()}
+    others: dict[str, MemoryEstimate] = {
+        tier: MemoryEstimate(parts, np.full(len(plans), room.get(tier, 0.0)))
+        for tier, parts in placed.items()
+    }
+    return MemoryEstimate(components, np.full(len(plans), room[memory.working]), others)
 
 
 @dataclass(frozen=True)
@@ -43,13 +54,23 @@ class _Stages:
     """What the cards of each stage hold, for plans with equally many stages.
 
     ``rows``     positions of the plans
-    ``weights``  bytes of weights, shape ``(stages, rows)``
+    ``weights``  bytes of weights by memory, shape ``(stages, rows)``
     ``session``  bytes of one session of each class, shape ``(classes, stages, rows)``
+    ``keeps``    by memory, which plans keep their sessions there; ``None``: all
     """
 
     rows: IntArray
-    weights: FloatArray
+    weights: Mapping[Tier, FloatArray]
     session: FloatArray
+    keeps: Mapping[Tier, BoolArray | None]
+
+    def sessions_in(self, tier: Tier, held: FloatArray) -> FloatArray:
+        """Bytes that ``held`` sessions keep in a memory, shape ``(stages, rows)``."""
+        if tier not in self.keeps:
+            return np.zeros(self.session.shape[1:])
+        kept: FloatArray = np.einsum("rc,csr->sr", held[self.rows], self.session)
+        here = self.keeps[tier]
+        return kept if here is None else np.where(here[self.rows], kept, 0.0)
 
 
 @remembered
@@ -62,7 +83,9 @@ def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
 def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> Iterator[_Stages]:
     """Weights, and sessions that hold so many tokens, by stage."""
     model, assumptions = problem.model, problem.assumptions
-    by_kind = np.array(sharding.stack_weights(model, plans, assumptions))
+    placed = readings(problem, plans).by_axis
+    cards = table_cards(problem, plans)
+    by_kind = sharding.stack_weights(model, plans, assumptions, cards)
     kept = np.array(
         [
             [sharding.session_bytes(model, kind, plans, n, assumptions) for kind in model.kinds]
@@ -75,15 +98,23 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
         layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
-        weights = layers @ by_kind[:, rows]
-        weights[0] += first[rows]
-        weights[-1] += last[rows]
-        # Tied weights are stored once where the first stage is the last and deals them alike.
-        once = model.tied_embeddings and len(layers) == 1
-        weights[-1] += np.where(once & (plans.head_tp[rows] == 1), 0.0, head[rows])
+        weights: dict[Tier, FloatArray] = {}
+        for axis, of_kind in by_kind.items():
+            held = layers @ np.array(of_kind)[:, rows]
+            if axis == "weights_tier":
+                held[0] += first[rows]
+                held[-1] += last[rows]
+                # Tied weights are stored once where the first stage is the last and deals them
+                # alike.
+                once = model.tied_embeddings and len(layers) == 1
+                held[-1] += np.where(once & (plans.head_tp[rows] == 1), 0.0, head[rows])
+            for reading in placed[axis]:
+                here = held if reading.rows is None else np.where(reading.rows[rows], held, 0.0)
+                weights[reading.tier] = weights.get(reading.tier, 0.0) + here
         session = layers @ kept[:, :, rows]
         session[:, -1] += drafted[:, rows]
-        yield _Stages(rows, weights, session)
+        keeps = {reading.tier: reading.rows for reading in placed["kv_tier"]}
+        yield _Stages(rows, weights, session, keeps)
 
 
 def kept_bytes(problem: Problem, plans: PlanTable, tokens: int) -> FloatArray:
@@ -108,28 +139,45 @@ def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, Float
     return first, last + drafts.weights(problem, plans)
 
 
-def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
-    """Weights and KV of the pipeline stage whose cards are fullest."""
-    weights, kv = np.empty(len(plans)), np.empty(len(plans))
+def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> Placed:
+    """Weights and KV, in each memory, of the pipeline stage that fills it most."""
+    found: Placed = {}
     for part in _stages(problem, plans):
-        sessions = np.einsum("rc,csr->sr", held[part.rows], part.session)
-        fullest = np.argmax(part.weights + sessions, axis=0)[None]
-        weights[part.rows] = np.take_along_axis(part.weights, fullest, axis=0)[0]
-        kv[part.rows] = np.take_along_axis(sessions, fullest, axis=0)[0]
-    return {"weights": weights, "kv": kv}
+        for tier in dict.fromkeys((*part.weights, *part.keeps)):
+            sessions = part.sessions_in(tier, held)
+            weights = part.weights.get(tier, np.zeros_like(sessions))
+            fullest = np.argmax(weights + sessions, axis=0)[None]
+            for name, size in (("weights", weights), ("kv", sessions)):
+                column = found.setdefault(tier, {}).setdefault(name, np.zeros(len(plans)))
+                column[part.rows] = np.take_along_axis(size, fullest, axis=0)[0]
+    return found
 
 
-def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
+@lru_cache(maxsize=1024)
+def _one_card(drafting: int, *tiers: int) -> PlanTable:
+    """Return the plan of a whole model on one card, with its data in the given memories."""
+    placed = dict(zip(("mtp", *TIER_AXES), (drafting, *tiers), strict=True))
+    return ONE_CARD.with_columns(**{a: np.full(1, value) for a, value in placed.items()})
+
+
+def _pooled(problem: Problem, plans: PlanTable, held: FloatArray) -> Placed:
     """One copy of weights and KV, spread evenly over the cards of an instance."""
-    weights, kv = np.empty(len(plans)), np.empty(len(plans))
-    for whole in (ONE_CARD, _DRAFTING_CARD):
-        rows = np.flatnonzero(np.minimum(plans.mtp, 1) == whole.mtp[0])
-        if rows.size:
-            (one,) = _stages(problem, whole)
-            lanes = plans.attention_dp[rows] / plans.cards[rows]
-            weights[rows] = one.weights[0, 0] / plans.cards[rows]
-            kv[rows] = held[rows] @ one.session[:, 0, 0] * lanes
-    return {"weights": weights, "kv": kv}
+    found: Placed = {}
+    keys = np.stack([np.minimum(plans.mtp, 1), *(plans.column(a) for a in TIER_AXES)], axis=1)
+    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+    for position, key in enumerate(unique.tolist()):
+        rows = np.flatnonzero(inverse.reshape(-1) == position)
+        (one,) = _stages(problem, _one_card(*key))
+        lanes = plans.attention_dp[rows] / plans.cards[rows]
+        for tier in dict.fromkeys((*one.weights, *one.keeps)):
+            parts = found.setdefault(
+                tier, {name: np.zeros(len(plans)) for name in ("weights", "kv")}
+            )
+            if tier in one.weights:
+                parts["weights"][rows] = one.weights[tier][0, 0] / plans.cards[rows]
+            if tier in one.keeps:
+                parts["kv"][rows] = held[rows] @ one.session[:, 0, 0] * lanes
+    return found
 
 
 @remembered

@@ -60,10 +60,19 @@ def memory_by_format(
     parts = _each(problem, plans, estimate)
     if len(parts) == 1:
         return parts[0][1]
-    capacity = np.empty(len(plans))
+    return _joined_memory(len(plans), parts)
+
+
+def _joined_memory(plans: int, parts: list[tuple[IntArray, MemoryEstimate]]) -> MemoryEstimate:
+    """Estimates of all parts; a memory that a part does not use is empty there."""
+    capacity = np.zeros(plans)
     for rows, part in parts:
         capacity[rows] = part.capacity
-    return MemoryEstimate(_joined(len(plans), [(r, p.components) for r, p in parts]), capacity)
+    others = {
+        name: _joined_memory(plans, [(r, p.others[name]) for r, p in parts if name in p.others])
+        for name in dict.fromkeys(name for _, part in parts for name in part.others)
+    }
+    return MemoryEstimate(_joined(plans, [(r, p.components) for r, p in parts]), capacity, others)
 
 
 def step_by_format(

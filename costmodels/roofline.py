@@ -11,12 +11,13 @@ import numpy as np
 from costmodels import memory, sharding
 from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.collectives.fabric import boundary_seconds
+from costmodels.engram import fetch_seconds
 from costmodels.operators.work import Pass
 from costmodels.pipeline import cycle
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import memory_by_format, step_by_format
 from costmodels.stack import drafted, edges, exposed, launched, layer_tallies
-from costmodels.tally import Tally, overlapped
+from costmodels.tally import Tally, empty, overlapped
 from specs.problem import PhaseEfficiency, Problem
 
 
@@ -131,7 +132,7 @@ def _forward(
         # One proposal after the other in decode; a prompt passes the module once.
         passes = plans.mtp if pass_.phase == "decode" else np.minimum(plans.mtp, 1)
         last.join(draft.times(turns * passes))
-    whole = Tally(len(plans))
+    whole = empty(problem, plans)
     for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.join(layer.times(count))
     whole.join(first)
@@ -144,8 +145,27 @@ def _forward(
         follows = _pipeline(
             problem, plans, pass_, (parts, turns), efficiency, layers, (first, last), components
         )
+    late = _late_rows(problem, plans, pass_, turns, efficiency, components)
     components["overhead"] = overhead
-    return StepEstimate(components, follows + overhead, {**whole.work, **whole.counts})
+    return StepEstimate(components, follows + late + overhead, {**whole.work, **whole.counts})
+
+
+def _late_rows(
+    problem: Problem,
+    plans: PlanTable,
+    pass_: Pass,
+    turns: IntArray,
+    efficiency: PhaseEfficiency,
+    components: dict[str, FloatArray],
+) -> FloatArray:
+    """Add the wait for rows of Engram tables that the first block is too short to hide."""
+    fetch = fetch_seconds(problem, plans, pass_, efficiency)
+    if not fetch.any():
+        return fetch
+    passing = np.sum(list(components.values()), axis=0)
+    late = np.maximum(turns * fetch - passing / problem.model.layer_count, 0.0)
+    components["engram_wait"] = late
+    return late
 
 
 def _pipeline(
@@ -171,6 +191,7 @@ def _pipeline(
     components["pipeline_send"] = sends
     overlap = problem.assumptions.overlap
     per_layer = np.array([layer.totals(overlap) for layer in layers])
+    ports = len(edges[0].ports)
     first, last = (edge.totals(overlap) for edge in edges)
     model = problem.model
     slowest, through = np.empty(len(plans)), np.empty(len(plans))
@@ -180,7 +201,7 @@ def _pipeline(
         stage = np.einsum("sg,gkp->skp", held, per_layer[:, :, rows])
         stage[0] += first[:, rows]
         stage[-1] += last[:, rows]
-        seconds = overlapped(stage, overlap)
+        seconds = overlapped(stage, overlap, ports)
         slowest[rows], through[rows] = seconds.max(axis=0), seconds.sum(axis=0)
     # One stage is the whole pass; the reads of one stage do not hide the computing of another.
     passing = np.sum(list(components.values()), axis=0)

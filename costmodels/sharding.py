@@ -22,6 +22,10 @@ Runs = tuple[tuple[int, int], ...]
 """A stack as (kind of layer, layers in a row)."""
 
 
+WEIGHT_AXES = ("weights_tier", "experts_tier", "engram_tier")
+"""Axes that place weights in a memory."""
+
+
 @lru_cache(maxsize=4096)
 def stage_layers(runs: Runs, kinds: int, stages: int) -> IntArray:
     """Return how many layers of each kind each stage holds, shape ``(stages, kinds)``.
@@ -212,26 +216,35 @@ def layer_weights(
     for tensor, size in network_weights(model, layer.ffn, plans, assumptions).items():
         weights[tensor] = weights[tensor] + size if tensor in weights else size
     if layer.engram:
-        weights["engram"] = _engram_weights(model, layer.engram, plans)
+        beside, table = engram_weights(model, layer.engram, plans.stage_cards, assumptions)
+        weights["engram"] = beside + table
     return weights
 
 
-def stack_weights(model: ModelSpec, plans: PlanTable, assumptions: Assumptions) -> list[FloatArray]:
-    """Bytes of one layer of each kind of the stack; halves in common are worked out once."""
+def stack_weights(
+    model: ModelSpec, plans: PlanTable, assumptions: Assumptions, table_cards: IntArray
+) -> dict[str, list[FloatArray]]:
+    """Bytes of one layer of each kind of the stack, by the axis that places them in a memory.
+
+    Halves in common are worked out once. The rows of Engram tables are dealt over ``table_cards``.
+    """
     attentions = {
         kind: sum(attention_weights(model, kind, plans, assumptions).values())
         for kind in dict.fromkeys(k.attention for k in model.kinds)
     }
-    networks = {
-        kind: sum(network_weights(model, kind, plans, assumptions).values())
-        for kind in dict.fromkeys(k.ffn for k in model.kinds)
-    }
-    found = []
+    networks, experts = {}, {}
+    for network in dict.fromkeys(k.ffn for k in model.kinds):
+        by_class = network_weights(model, network, plans, assumptions)
+        experts[network] = by_class.pop("experts", np.zeros(len(plans)))
+        networks[network] = sum(by_class.values())
+    found: dict[str, list[FloatArray]] = {axis: [] for axis in WEIGHT_AXES}
     for kind in model.kinds:
-        size = attentions[kind.attention] + networks[kind.ffn]
+        beside, table = np.zeros(len(plans)), np.zeros(len(plans))
         if kind.engram:
-            size = size + _engram_weights(model, kind.engram, plans)
-        found.append(np.asarray(size, dtype=np.float64))
+            beside, table = engram_weights(model, kind.engram, table_cards, assumptions)
+        found["weights_tier"].append(attentions[kind.attention] + networks[kind.ffn] + beside)
+        found["experts_tier"].append(experts[kind.ffn])
+        found["engram_tier"].append(table)
     return found
 
 
@@ -262,11 +275,18 @@ def _half_weights(
     return weights
 
 
-def _engram_weights(model: ModelSpec, table: Engram, plans: PlanTable) -> FloatArray:
-    """Bytes of a table on one card: too large for one, its rows are dealt over all of a stage."""
-    whole = float(matrix_bytes(model.formats.engram, table.inputs, table.outputs))
-    whole += vector_bytes(model, (table.vectors,))
-    return table.table_bytes / plans.stage_cards + whole
+def engram_weights(
+    model: ModelSpec, table: Engram, cards: IntArray, assumptions: Assumptions
+) -> tuple[FloatArray, FloatArray]:
+    """Bytes on one card of what goes with an Engram table, and of its rows, dealt over ``cards``.
+
+    With ``engram_projection: with_table`` the projection is dealt like the rows.
+    """
+    beside = float(matrix_bytes(model.formats.engram, table.inputs, table.outputs))
+    beside += vector_bytes(model, (table.vectors,))
+    if assumptions.engram_projection == "with_table":
+        return np.zeros(len(cards)), (table.table_bytes + beside) / cards
+    return np.full(len(cards), beside), table.table_bytes / cards
 
 
 def held_bytes(

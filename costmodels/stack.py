@@ -11,7 +11,7 @@ from costmodels.operators import attention, ffn
 from costmodels.operators.sums import output_sum
 from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import ONE_CARD, FloatArray, IntArray, PlanTable
-from costmodels.tally import Tally, tally_of
+from costmodels.tally import Tally, empty, tally_of
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
 from specs.model import Draft, Engram, Layer
@@ -45,7 +45,7 @@ def layer_tallies(
         if of_network not in networks:
             half = _network(problem, kind.ffn, plans, here, efficiency)
             networks[of_network] = half if last is None else _if_any(half, here)
-        layer = Tally(len(plans))
+        layer = empty(problem, plans)
         layer.join(attentions[of_attention])
         layer.join(networks[of_network])
         if kind.engram:
@@ -108,11 +108,13 @@ def _around(problem: Problem, parts: Parts, plans: PlanTable, pass_: Pass) -> li
 def _engram(problem: Problem, table: Engram, plans: PlanTable, pass_: Pass) -> list[Operator]:
     """Rows that the tokens look up, and the projection of them."""
     rows = pass_.rank_tokens(plans.cp)
+    projection = dense(problem, (table.matrix,), plans, rows, "ffn")
+    if problem.assumptions.engram_projection == "with_table":
+        projection = [replace(operator, bytes=0.0 * operator.bytes) for operator in projection]
+    if problem.assumptions.engram_reads == "hidden":
+        return projection
     looked_up = rows * (table.lookups * table.row_bytes)
-    return [
-        Operator("engram", "ffn", "engram", np.zeros(len(plans)), looked_up),
-        *dense(problem, (table.matrix,), plans, rows, "ffn"),
-    ]
+    return [Operator("engram", "ffn", "engram", np.zeros(len(plans)), looked_up), *projection]
 
 
 def _vectors(problem: Problem, plans: PlanTable, size: FloatArray | float) -> Operator:
@@ -227,7 +229,7 @@ def exposed(
         behind = [_covered(problem, layer) for layer in layers]
     else:
         # What hides an exchange must be charged: reads and computing are summed over the step.
-        whole = Tally(len(plans))
+        whole = empty(problem, plans)
         for count, layer in zip(problem.model.kind_counts, layers, strict=True):
             whole.join(layer.times(count))
         behind = [_covered(problem, whole)] * len(layers)

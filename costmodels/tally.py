@@ -9,6 +9,7 @@ import numpy as np
 from costmodels.collectives.fabric import Exchange, bytes_sent, exchange_seconds
 from costmodels.operators.work import Operator
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.tiers import readings
 from specs.problem import PhaseEfficiency, Problem
 
 _Key = TypeVar("_Key")
@@ -29,18 +30,22 @@ def _scaled(columns: dict[_Key, FloatArray], number: IntArray | float) -> dict[_
 class Tally:
     """Seconds of one stretch of the pass, kept apart so that every overlap rule can use them.
 
-    ``read``      seconds of memory reads by kind of operator and component
+    Reads enter the card through ``ports``, which work beside each other and beside computing: the
+    time on the card is that of the port that takes longest, computing included.
+
+    ``read``      seconds of memory reads by port, kind of operator and component
     ``compute``   seconds of computing by kind of operator
-    ``longer``    sum over operators of the longer of both, by what was longer
+    ``longer``    by port, sum over operators of the longer of both, by what was longer
     ``exchange``  seconds of collectives and launches by component
     ``work``      bytes and FLOPs of the busiest card, which add up over layers
     ``counts``    counts of one layer; the largest layer speaks for the stack
     """
 
     plans: int
-    read: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
+    ports: tuple[str, ...]
+    read: dict[tuple[str, str, str], FloatArray] = field(default_factory=dict)
     compute: dict[str, FloatArray] = field(default_factory=dict)
-    longer: dict[str, FloatArray] = field(default_factory=dict)
+    longer: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
     exchange: dict[str, FloatArray] = field(default_factory=dict)
     work: dict[str, FloatArray] = field(default_factory=dict)
     counts: dict[str, FloatArray] = field(default_factory=dict)
@@ -49,6 +54,7 @@ class Tally:
         """Return the tally of that many equal stretches after each other."""
         return Tally(
             self.plans,
+            self.ports,
             _scaled(self.read, number),
             _scaled(self.compute, number),
             _scaled(self.longer, number),
@@ -59,11 +65,12 @@ class Tally:
 
     def join(self, other: "Tally") -> None:
         """Add another stretch after this one."""
-        for kind, values in other.read.items():
-            _add(self.read, kind, values)
+        for read, values in other.read.items():
+            _add(self.read, read, values)
+        for part, values in other.longer.items():
+            _add(self.longer, part, values)
         for mine, theirs in (
             (self.compute, other.compute),
-            (self.longer, other.longer),
             (self.exchange, other.exchange),
             (self.work, other.work),
         ):
@@ -74,16 +81,34 @@ class Tally:
 
     def local(self, overlap: str) -> dict[str, FloatArray]:
         """Seconds spent on the card itself, by component, under an overlap rule."""
+        by_port = [self._on(port, overlap) for port in self.ports]
+        if len(by_port) == 1:
+            return by_port[0]
+        zero = np.zeros(self.plans)
+        totals = np.array([sum(components.values(), zero) for components in by_port])
+        slowest = np.argmax(totals, axis=0)
+        found: dict[str, FloatArray] = {}
+        for position, components in enumerate(by_port):
+            for name, values in components.items():
+                _add(found, name, np.where(slowest == position, values, 0.0))
+        return found
+
+    def _on(self, port: str, overlap: str) -> dict[str, FloatArray]:
+        """Seconds of computing and of the reads on one port, by component."""
         if overlap == "per_operator":
-            return self.longer
+            return {name: values for (at, name), values in self.longer.items() if at == port}
         zero = np.zeros(self.plans)
         kinds = [(kind,) for kind in KINDS] if overlap == "per_kind" else [KINDS]
         components: dict[str, FloatArray] = {}
         for together in kinds:
-            reads = {key: values for key, values in self.read.items() if key[0] in together}
+            reads = {
+                name: values
+                for (at, kind, name), values in self.read.items()
+                if at == port and kind in together
+            }
             compute = sum((self.compute.get(kind, zero) for kind in together), zero)
             computing = compute > sum(reads.values(), zero)
-            for (_, name), values in reads.items():
+            for name, values in reads.items():
                 _add(components, name, np.where(computing, 0.0, values))
             _add(components, "compute", np.where(computing, compute, 0.0))
         return components
@@ -91,30 +116,44 @@ class Tally:
     def totals(self, overlap: str) -> FloatArray:
         """Seconds that :func:`overlapped` needs under an overlap rule, shape ``(rows, plans)``.
 
-        Collectives are the last row. Before them stand the longer of both per operator, or the
-        reads and then the computing: of each kind, or of all together.
+        Collectives are the last row. Before them stand, for one port after the other, the longer
+        of both per operator, or the reads and then the computing: of each kind, or of all together.
         """
         zero = np.zeros(self.plans)
-        exchange = sum(self.exchange.values(), zero)
+        rows = [row for port in self.ports for row in self._totals(port, overlap)]
+        return np.array([*rows, sum(self.exchange.values(), zero)])
+
+    def _totals(self, port: str, overlap: str) -> list[FloatArray]:
+        zero = np.zeros(self.plans)
         if overlap == "per_operator":
-            return np.array([sum(self.longer.values(), zero), exchange])
+            return [sum(self._on(port, overlap).values(), zero)]
         reads = dict.fromkeys(KINDS, zero)
-        for (kind, _), values in self.read.items():
-            reads[kind] = reads[kind] + values
+        for (at, kind, _), values in self.read.items():
+            if at == port:
+                reads[kind] = reads[kind] + values
         compute = [self.compute.get(kind, zero) for kind in KINDS]
         if overlap == "per_kind":
-            return np.array([*reads.values(), *compute, exchange])
-        return np.array([sum(reads.values(), zero), sum(compute, zero), exchange])
+            return [*reads.values(), *compute]
+        return [sum(reads.values(), zero), sum(compute, zero)]
 
 
-def overlapped(totals: FloatArray, overlap: str) -> FloatArray:
+def overlapped(totals: FloatArray, overlap: str, ports: int) -> FloatArray:
     """Seconds from totals of shape ``(stages, rows, plans)`` under an overlap rule."""
     local, exchange = totals[:, :-1], totals[:, -1]
+    stages, rows, plans = local.shape
+    local = local.reshape(stages, ports, rows // ports, plans)
     if overlap == "per_operator":
-        return exchange + local[:, 0]
-    kinds = local.shape[1] // 2
-    seconds: FloatArray = exchange + np.maximum(local[:, :kinds], local[:, kinds:]).sum(axis=1)
+        slowest = local[:, :, 0]
+    else:
+        kinds = local.shape[2] // 2
+        slowest = np.maximum(local[:, :, :kinds], local[:, :, kinds:]).sum(axis=2)
+    seconds: FloatArray = exchange + slowest.max(axis=1)
     return seconds
+
+
+def empty(problem: Problem, plans: PlanTable) -> Tally:
+    """Return the tally of a stretch in which nothing happens."""
+    return Tally(len(plans), readings(problem, plans).ports)
 
 
 def tally_of(
@@ -125,18 +164,20 @@ def tally_of(
     efficiency: PhaseEfficiency,
 ) -> Tally:
     """Turn work into seconds: the slower of compute and reads per operator, collectives after."""
-    tally = Tally(len(plans))
-    memory = problem.hardware.memory
-    bandwidth = memory.tiers[memory.working].rate * efficiency.memory
+    tally = empty(problem, plans)
+    memories = readings(problem, plans)
+    reached = problem.assumptions.balance
     for operator in operators:
         peak = problem.compute_peak(operator.tensor) * getattr(efficiency, operator.efficiency)
-        read = operator.bytes / bandwidth
-        compute = operator.flops / peak
-        computing = compute > read
-        _add(tally.read, (operator.efficiency, operator.component), read)
+        compute = operator.flops / (peak * reached)
+        size = operator.bytes / (efficiency.memory * reached)
         _add(tally.compute, operator.efficiency, compute)
-        _add(tally.longer, operator.component, np.where(computing, 0.0, read))
-        _add(tally.longer, "compute", np.where(computing, compute, 0.0))
+        for port in tally.ports:
+            read = memories.seconds(operator.component, port, size)
+            computing = compute > read
+            _add(tally.read, (port, operator.efficiency, operator.component), read)
+            _add(tally.longer, (port, operator.component), np.where(computing, 0.0, read))
+            _add(tally.longer, (port, "compute"), np.where(computing, compute, 0.0))
         _add(tally.work, "flops", operator.flops)
         _add(tally.work, "bytes_read", operator.bytes)
         _add(tally.work, f"{operator.component}_bytes", operator.bytes)

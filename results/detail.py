@@ -12,6 +12,7 @@ from costmodels.memory import largest_true
 from costmodels.plans import IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
+from results.facility import facility_document
 
 _MOST_SESSIONS = 2**20
 """Sessions per attention rank up to which room is looked for."""
@@ -64,6 +65,7 @@ class PlanDetail:
             "outcome": self._outcome(),
             "step": self._step(),
             "memory": self._memory(),
+            "facility": facility_document(self.space.problem, self.plan),
         }
 
     def _deployment(self, values: Document) -> list[Document]:
@@ -122,7 +124,7 @@ class PlanDetail:
             "batch": int(self.batch[0]),
             "context": self.step_context,
             "tokens_per_session": float(tokens_per_step(self.space.problem, self.plan)[0]),
-            "bound_by": step.bound_by(0),
+            "bound_by": step.bound_by(self.plan, 0),
             "breakdown": breakdown(step.components),
             "work": breakdown(step.work),
         }

@@ -16,6 +16,7 @@ from specs.formats import WIDER, Dtype
 from specs.hardware import HardwareSpec
 from specs.model import Layer, ModelSpec
 from specs.precision import CHECKPOINT, KvPrecision, Precision, in_precision
+from specs.routing import HistogramRouting, Routing
 from specs.space import Space
 from specs.units import (
     BytesOrZero,
@@ -28,13 +29,6 @@ from specs.units import (
 from specs.workload import Workload
 
 Currency = Literal["gpu_seconds", "money", "joules"]
-Routing = Literal[
-    "uniform_without_replacement",
-    "uniform_with_replacement",
-    "balanced",
-    "concentrated",
-    "concentrated_spread",
-]
 
 
 def _unset(value: object, info: ValidationInfo) -> None:
@@ -140,7 +134,7 @@ class Assumptions(Spec):
     capacity: Literal["per_card", "pooled"] = "per_card"
     """Whether the fullest card decides, or the sum over the cards of an instance."""
     routing: Routing = "uniform_without_replacement"
-    """How tokens choose experts."""
+    """How tokens choose experts: a word, a stated skew, or counts of an observation."""
     expert_split: Literal["whole", "fractional"] = "whole"
     """Whether an expert group holds whole experts, or the exact share of all."""
     read_shards: Literal["exact", "even", "pooled"] = "exact"
@@ -169,6 +163,9 @@ class Assumptions(Spec):
     longest of them decides, or only the outermost level counts."""
     collective_table: Literal["next_size_up", "interpolate"] = "interpolate"
     """How a measured table of collectives is read between its sizes."""
+    engram_reads: Literal["counted", "hidden"] = "counted"
+    """Whether rows of Engram tables take time of the memory that holds them, or none; in both cases
+    a pass waits for rows that come later than its first block is computed."""
     engram_projection: Literal["whole", "with_table"] = "whole"
     """Whether each card holds and reads the projections of Engram tables whole, or they are dealt
     with the tables and not read."""
@@ -255,6 +252,7 @@ class Problem(Spec):
     def _consistent(self) -> Self:
         self._check_contexts()
         self._check_limits()
+        self._check_routing()
         self._check_figures()
         return self
 
@@ -273,12 +271,26 @@ class Problem(Spec):
                 f"limits.cards must not exceed the {self.hardware.cards} cards of "
                 f"{self.hardware.name}, got {self.card_limit}"
             )
+        known = [domain.name for domain in self.hardware.failures]
         for failure in self.workload.failures:
+            if failure.domain not in known:
+                raise ValueError(
+                    f"workload.failures: domain must be one of {', '.join(known)}, "
+                    f"got {failure.domain!r}"
+                )
             if failure.card >= self.hardware.cards:
                 raise ValueError(
                     f"workload.failures: card must be one of 0 to {self.hardware.cards - 1}, "
                     f"got {failure.card}"
                 )
+
+    def _check_routing(self) -> None:
+        routing = self.assumptions.routing
+        if isinstance(routing, HistogramRouting):
+            drafting = map(Layer.of, self.model.draft.layers if self.model.draft else ())
+            for ffn in {kind.ffn: None for kind in (*self.model.kinds, *drafting)}:
+                if isinstance(ffn, MoeFfn):
+                    routing.check(ffn, self.model.name)
 
     def _check_figures(self) -> None:
         """Refuse what needs a figure that the machine does not state."""
@@ -287,6 +299,12 @@ class Problem(Spec):
             raise ValueError(
                 f"hardware.card.price is needed to count money, and {self.hardware.name} has none; "
                 f"set it, e.g. 2.5 USD/h"
+            )
+        rack = self.hardware.facility.rack
+        if self.limits.racks is not None and rack.servers is None and rack.power is None:
+            raise ValueError(
+                f"hardware.facility.rack is needed to count racks, and {self.hardware.name} states "
+                f"neither servers nor power of one; set it, e.g. {{power: 40 kW}}"
             )
         energy = self.objective.currency == "joules" or self.limits.power is not None
         if energy and self.hardware.server.power is None:

@@ -134,13 +134,7 @@ def _inside(part: str | int, items: list[Any] | tuple[Any, ...]) -> typing.TypeG
 
 LATER = "not available in this version"
 
-_LATER = {
-    "limits": {"racks", "blast_radius"},
-    "space": {
-        *("weights_tier", "experts_tier", "engram_tier", "kv_tier", "domain"),
-        *("role", "prefill", "decode"),
-    },
-}
+_LATER = {"space": {"role", "prefill", "decode"}}
 """Keys that the language knows and this version does not, by the part of the spec."""
 
 

@@ -146,7 +146,7 @@ def test_the_breakdown_sums_to_the_whole(drawn: Drawn, batch: int, context: int)
             parts = [float(seconds[row]) for seconds in estimate.components.values()]
             assert all(part >= 0 for part in parts)
             assert sum(parts) == pytest.approx(estimate.seconds[row], rel=LEAST)
-            assert estimate.bound_by(row)
+            assert estimate.bound_by(plans, row)
         for work in estimate.work.values():
             assert work.shape == (len(plans),)
             assert (work >= 0).all()

@@ -174,8 +174,12 @@ def counted(name: str) -> int:
 
 def stored(model: ModelSpec) -> float:
     """Bytes of the whole checkpoint: what one card holds of the neutral plan."""
-    layers = sharding.stack_weights(model, WHOLE, ASSUMED)
-    size = sum(n * float(one[0]) for n, one in zip(model.kind_counts, layers, strict=True))
+    placed = sharding.stack_weights(model, WHOLE, ASSUMED, WHOLE.stage_cards)
+    size = sum(
+        n * float(one[0])
+        for layers in placed.values()
+        for n, one in zip(model.kind_counts, layers, strict=True)
+    )
     size += float(sharding.embedding_bytes(model, WHOLE)[0])
     if not model.tied_embeddings:
         size += float(sharding.head_bytes(model, WHOLE)[0])

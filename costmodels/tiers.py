@@ -1,0 +1,109 @@
+"""Which memory holds what, and how fast a card reads it from there.
+
+Reads that enter the card through one port add their times; ports work beside each other, so of
+several the slowest decides. A memory that a machine lacks holds nothing; the constraints say so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodels.plans import TIER_AXES, BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.remembered import remembered
+from specs.memory import TIERS, MemoryTier, Tier
+from specs.problem import Problem
+
+_AXES: dict[str, str] = {
+    "experts": "experts_tier",
+    "engram": "engram_tier",
+    "engram_wait": "engram_tier",
+    "kv": "kv_tier",
+    "window": "kv_tier",
+    "index": "kv_tier",
+    "state": "kv_tier",
+}
+"""Axis that places a component of a step; ``weights_tier`` places every other one."""
+
+
+def axis_of(component: str) -> str:
+    """Return the axis that places what a component of a step reads."""
+    return _AXES.get(component, "weights_tier")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One memory that some plans of a table read a class of data from.
+
+    ``port``  where the reads enter the card
+    ``rate``  bytes per second of one card at full efficiency
+    ``rows``  plans that read from it; ``None``: all of the table
+    """
+
+    tier: Tier
+    port: str
+    rate: float
+    rows: BoolArray | None
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The memories that a table of plans reads from: by placing axis, and all their ports."""
+
+    by_axis: Mapping[str, tuple[Reading, ...]]
+    ports: tuple[str, ...]
+
+    def seconds(self, component: str, port: str, size: FloatArray) -> FloatArray:
+        """Seconds that reading ``size`` bytes of a component takes on one port."""
+        found: FloatArray | None = None
+        for reading in self.by_axis[axis_of(component)]:
+            if reading.port != port:
+                continue
+            taken = size / reading.rate
+            if reading.rows is None:
+                return taken
+            found = np.where(reading.rows, taken, 0.0 if found is None else found)
+        return np.zeros_like(size) if found is None else found
+
+
+@remembered
+def readings(problem: Problem, plans: PlanTable) -> Readings:
+    """Return the memories that each class of data of some plans is read from."""
+    tiers = problem.hardware.memory.tiers
+    by_axis: dict[str, tuple[Reading, ...]] = {}
+    for axis in TIER_AXES:
+        column = plans.column(axis)
+        words = np.unique(column)
+        by_axis[axis] = tuple(
+            _reading(tiers, TIERS[word], None if words.size == 1 else column == word)
+            for word in words
+        )
+    ports = dict.fromkeys(reading.port for axis in by_axis.values() for reading in axis)
+    return Readings(by_axis, tuple(ports))
+
+
+def _reading(tiers: Mapping[Tier, MemoryTier], name: Tier, rows: BoolArray | None) -> Reading:
+    tier = tiers.get(name)
+    if tier is None:
+        return Reading(name, name, np.inf, rows)
+    return Reading(name, tier.port or name, tier.rate, rows)
+
+
+def tier_of(plans: PlanTable, row: int, component: str) -> Tier:
+    """Return the memory that one plan reads a component of its step from."""
+    return TIERS[int(plans.column(axis_of(component))[row])]
+
+
+def table_cards(problem: Problem, plans: PlanTable) -> IntArray:
+    """Cards over which the rows of an Engram table are dealt.
+
+    Each card of a stage holds some rows in memory of its own; a memory that several cards share
+    holds a table once for all of them.
+    """
+    cards = plans.stage_cards
+    for reading in readings(problem, plans).by_axis["engram_tier"]:
+        tier = problem.hardware.memory.tiers.get(reading.tier)
+        if tier is not None and tier.cards > 1:
+            shared = np.minimum(plans.stage_cards, tier.cards)
+            cards = shared if reading.rows is None else np.where(reading.rows, shared, cards)
+    return cards

@@ -18,7 +18,7 @@ class Switch(Spec):
 
     kind: Literal["switch"] = "switch"
     """Switch chips between the cards."""
-    radix: Count | None = None
+    radix: Annotated[Count, Field(ge=4)] | None = None
     """Ports of one switch chip; as many as needed if not given."""
     planes: Count = 1
     """Equal switch networks beside each other, on each of which a card has one port."""

@@ -1,15 +1,15 @@
 """Chapter 6 of the theory text, number by number, from the documents that ``planner rank`` prints.
 
-``chapter6.json`` holds the records. Each test covers one record; ``covers`` notes which. Records
+Each test covers one record of ``chapter6.json``; ``covers`` notes which. Records
 whose inputs are bare messages or component times have no plan, so their tests call the closed
 forms of the cost model: ``FORMULA_ONLY`` lists them.
 """
 
+import importlib
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,10 @@ from costmodels.operators.work import Pass
 from costmodels.pipeline import makespan
 from costmodels.plans import PlanTable
 from specs.load import load_problem
+from tests.golden.records import RECORDS, covered, covers, near, recomputed
 from tests.golden.specs import Document, holding, only, ranking, steady
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = {
-    r["id"]: r
-    for r in json.loads(Path(__file__).with_name("chapter6.json").read_text("utf-8"))["records"]
-}
 
 FORMULA_ONLY = {
     "6.2.5/pp": "bare stage times",
@@ -61,26 +58,6 @@ ANY_ON_TIME = "workload.on_time_share=0.25"
 
 HBM = 3.35e12
 """Bytes per second of HBM in all records."""
-
-covered: set[str] = set()
-
-
-def covers(identity: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Note that a test checks a record."""
-
-    def note(test: Callable[..., None]) -> Callable[..., None]:
-        covered.add(identity)
-        return test
-
-    return note
-
-
-def recomputed(identity: str) -> Document:
-    return RECORDS[identity]["recomputed"]
-
-
-def near(expected: Any, rel: float = 1e-9) -> Any:
-    return pytest.approx(expected, rel=rel, abs=0)
 
 
 def by_tp(source: str, *sets: str) -> dict[int, Document]:
@@ -608,5 +585,7 @@ def test_the_command_prints_the_same() -> None:
 
 
 def test_every_record_has_a_test() -> None:
+    for file in Path(__file__).parent.glob("test_*.py"):
+        importlib.import_module(f"tests.golden.{file.stem}")
     assert set(FORMULA_ONLY) | set(PARTLY) <= covered
     assert set(RECORDS) == covered

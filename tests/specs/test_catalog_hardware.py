@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from planner.studies import check, rank
-from specs import catalog
+from specs import catalog, paths
 from specs.errors import SpecError
-from specs.hardware import HardwareSpec, Level
+from specs.fabric import FullMesh, Level, Mesh, Torus
+from specs.hardware import HardwareSpec
 from specs.units import parse_quantity
 
 NAMES = catalog.names("hardware")
@@ -38,6 +39,45 @@ NO_FASTER = {
     ("tpu-v5p-8960", "fp8"): "widened to BF16",
     ("tpu-v6e-256", "fp8"): "widened to BF16",
     ("gb300-nvl72", "int8"): "Blackwell Ultra has next to none",
+    ("opentallas-rom-n5-2", "fp8"): "worked out from the time of one model",
+    ("opentallas-rom-n5-2", "fp4"): "worked out from the time of one model",
+}
+NO_FASTER |= {("tpu-v4-4096", "int8"): NO_FASTER["tpu-v4-64", "int8"]}
+
+# A whole wafer is one card.
+WAFERS = {"cerebras-cs-3-12", "opentallas-rom-n5-2"}
+
+# Machines with one server, and with several or with one that a rack is, by what they are made of.
+FAMILIES = {
+    "A100": ({"dgx-a100-40gb", "dgx-a100-80gb"}, {"two-dgx-a100-80gb"}),
+    "H100": ({"hgx-h100"}, {"dgx-h100-nvlink-256", "dgx-superpod-h100-256", "two-hgx-h100"}),
+    "H200": ({"hgx-h200"}, {"dgx-superpod-h200-256", "two-hgx-h200"}),
+    "H20": ({"hgx-h20-96gb", "hgx-h20-141gb"}, set()),
+    "B200": ({"hgx-b200"}, {"dgx-superpod-b200-256", "two-hgx-b200"}),
+    "B300": ({"hgx-b300"}, {"dgx-superpod-b300-576"}),
+    "Blackwell of GB200": (set(), {"gb200-nvl72", "dgx-superpod-gb200-576"}),
+    "Blackwell Ultra of GB300": (set(), {"gb300-nvl72"}),
+    "L40S": ({"l40s-8"}, set()),
+    "RTX": ({"rtx-4090-8", "rtx-5090-8", "rtx-pro-6000-server-8"}, set()),
+    "Instinct MI300X": ({"mi300x-8"}, set()),
+    "Instinct MI325X": ({"mi325x-8"}, set()),
+    "Instinct MI350X": ({"mi350x-8"}, set()),
+    "Instinct MI355X": ({"mi355x-8"}, {"mi355x-cluster-512"}),
+    "TPU v4": (set(), {"tpu-v4-64", "tpu-v4-4096"}),
+    "TPU v5e": (set(), {"tpu-v5e-256"}),
+    "TPU v5p": (set(), {"tpu-v5p-64", "tpu-v5p-8960"}),
+    "TPU v6e": (set(), {"tpu-v6e-256"}),
+    "TPU7x": (set(), {"tpu7x-64", "tpu7x-9216"}),
+    "Ascend 910B": ({"atlas-800t-a2"}, set()),
+    "die of Ascend 910C": (
+        {"atlas-800i-a3", "atlas-800t-a3"},
+        {"atlas-a3-pod-64", "cloudmatrix384"},
+    ),
+    "Ascend 950PR": ({"ascend-950pr-8"}, set()),
+    "Ascend 950DT": (set(), {"ascend-950dt-16", "atlas-950-superpod-8192"}),
+    "Gaudi 3": ({"gaudi-3-8"}, set()),
+    "OpenTallas ROM wafer": (set(), {"opentallas-rom-n5-2"}),
+    "WSE-3": (set(), {"cerebras-cs-3-12"}),
 }
 
 
@@ -70,7 +110,18 @@ def problem(name: str, cards: int) -> dict[str, Any]:
 
 
 def test_there_are_machines() -> None:
-    assert len(NAMES) >= 50
+    assert len(NAMES) >= 60
+
+
+@pytest.mark.parametrize("card", FAMILIES)
+def test_families_are_there(card: str) -> None:
+    servers, larger = FAMILIES[card]
+    made = {name for name in NAMES if card in machine_of(name).card.name}
+    assert servers | larger <= made
+    assert all(machine_of(name).cards == machine_of(name).server.cards for name in servers)
+    racks = {name for name in larger if machine_of(name).server.cards >= 64}
+    several = {name for name in larger if machine_of(name).cards > machine_of(name).server.cards}
+    assert racks | several == larger
 
 
 @every_machine
@@ -81,6 +132,7 @@ def test_entries_say_what_they_are(name: str) -> None:
     assert machine.card.name
     assert len(machine.sources) >= 2
     said = [*machine.sources, *(level.source for level in machine.levels)]
+    said += [tier.source for tier in machine.memory.tiers.values() if tier.source]
     assert all(text[:1].isupper() and text[-1] not in ".;," for text in said)
     assert not any(re.search(r"(^|\s)/\w+/", text) for text in said), "no path of one machine"
 
@@ -94,8 +146,54 @@ def test_levels_say_where_they_come_from(name: str) -> None:
             assert re.search(r"none is given here|is at hand", level.source)
     assert machine.levels[-1].size == machine.cards
     assert any(level.size % machine.server.cards == 0 for level in machine.levels)
-    bandwidths = [level.bandwidth for level in machine.levels if level.bandwidth]
-    assert all(outer < inner for inner, outer in pairwise(bandwidths))
+    rates = [level.beta for level in machine.levels if level.bandwidth]
+    assert all(outer < inner for inner, outer in pairwise(rates))
+
+
+@every_machine
+def test_links_are_those_of_the_topology(name: str) -> None:
+    for level in machine_of(name).levels:
+        if isinstance(level.topology, Torus):
+            assert level.links == 2 * len(level.topology.dims)
+            assert level.hop or level.latency is None
+        if isinstance(level.topology, FullMesh):
+            assert level.links == level.size - 1
+        assert not isinstance(level.topology, Mesh) or level.links <= 2 * len(level.topology.dims)
+
+
+@every_machine
+def test_other_memories_say_where_they_come_from(name: str) -> None:
+    memory = machine_of(name).memory
+    for kind, tier in memory.tiers.items():
+        if kind != "hbm":
+            assert tier.source
+        if kind in ("host", "pool"):
+            assert tier.port
+            assert tier.latency or re.search(r"is at hand", tier.source)
+            assert tier.rate < memory.tiers[memory.working].rate
+            assert tier.cards <= machine_of(name).server.cards
+    assert memory.rom is None or not memory.rom.writable
+
+
+@every_machine
+def test_failure_domains_are_whole_parts(name: str) -> None:
+    machine = machine_of(name)
+    for domain in machine.failure_domains:
+        server = machine.server.cards
+        assert machine.cards % domain.cards == 0
+        assert server % domain.cards == 0 or domain.cards % server == 0
+        servers = machine.facility.rack.servers
+        if servers and domain.name in ("rack", "cabinet"):
+            assert domain.cards == servers * server
+
+
+@pytest.mark.parametrize("figure", PUBLISHED["systems"], ids=lambda figure: figure["row"])
+def test_figures_of_systems_are_those_published(figure: dict[str, Any]) -> None:
+    for name in figure["machines"]:
+        for path, stated in figure["figures"].items():
+            raw = paths.put(catalog.entry("hardware", name), path, stated, HardwareSpec)
+            published = paths.get(HardwareSpec.model_validate(raw), path)
+            assert paths.get(machine_of(name), path) == pytest.approx(published), (name, path)
 
 
 @every_machine
@@ -105,7 +203,8 @@ def test_power_is_that_of_a_whole_server(name: str) -> None:
         said = " ".join(machine.sources)
         assert machine.cards == 1 or re.search(r"none is given here", said)
     else:
-        assert 500 < machine.server.power / machine.server.cards < 2500
+        watts = machine.server.power / machine.server.cards
+        assert 500 < watts < 2500 or name in WAFERS
 
 
 @every_machine
@@ -122,19 +221,19 @@ def test_peaks_are_dense_and_of_one_card(name: str) -> None:
 
 def figures(row: dict[str, Any], machine: HardwareSpec) -> dict[str, tuple[float, float | None]]:
     """Each figure that the row states for one card: published, and of the catalogue."""
-    cards, memory = row.get("cards", 1), machine.memory.hbm
+    cards, memory = row.get("cards", 1), machine.memory.tiers[machine.memory.working]
     inner, outer = machine.levels[0], machine.levels[-1]
     found: dict[str, tuple[float, float | None]] = {}
     for figure, dimension, ours, whole in (
         ("capacity", "bytes", memory.capacity, cards),
         ("bandwidth", "bytes/s", memory.bandwidth, cards),
-        ("link", "bytes/s", inner.bandwidth, 1),
+        ("link", "bytes/s", inner.beta, 1),
         ("power", "watts", machine.server.power, 1),
     ):
         if figure in row:
             found[figure] = parse_quantity(row[figure], dimension) / whole, ours
     if "network" in row and len(machine.levels) > 1:
-        found["network"] = parse_quantity(row["network"], "bytes/s"), outer.bandwidth
+        found["network"] = parse_quantity(row["network"], "bytes/s"), outer.beta
     for dtype, rate in row.get("peak", {}).items():
         ours = machine.card.peak.get(dtype)
         found[dtype] = parse_quantity(rate, "flop/s") / cards, ours

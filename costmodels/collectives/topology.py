@@ -74,14 +74,14 @@ def grid(level: Level) -> tuple[tuple[int, ...], bool]:
 def extents(level: Level, ranks: Ranks, stride: Ranks) -> list[Extent]:
     """How a group lies along each dimension of the grid, innermost first."""
     dims, closed = grid(level)
-    inside = np.cumprod((1, *dims[:-1]))
-    found = []
-    for below, d in zip(inside.tolist(), dims, strict=True):
+    found, below = list[Extent](), 1
+    for d in dims:
         step = np.clip(np.asarray(stride) / below, 1.0, d)
         reach = np.clip(np.asarray(ranks) * stride / below, 1.0, d)
         members = np.ceil(reach / step)
         whole = closed & (reach >= d)
         found.append(Extent(members, step, np.where(whole, float(LINKS_OF_LINE), 1.0)))
+        below *= d
     return found
 
 

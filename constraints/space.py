@@ -135,6 +135,8 @@ class Space:
 
 def _skeleton(values: Mapping[str, IntArray], tables: list[Table]) -> Columns:
     """Return all that the tables allow together of the axes that rules couple."""
+    if not all(v.size for v in values.values()):
+        return {axis: np.zeros(0, dtype=np.int64) for axis in values}
     return solutions({a: v.tolist() for a, v in values.items()}, tables) if values else {}
 
 

@@ -101,11 +101,10 @@ class Tally:
         kinds = [(kind,) for kind in KINDS] if overlap == "per_kind" else [KINDS]
         components: dict[str, FloatArray] = {}
         for together in kinds:
-            reads = {
-                name: values
-                for (at, kind, name), values in self.read.items()
-                if at == port and kind in together
-            }
+            reads: dict[str, FloatArray] = {}
+            for (at, kind, name), values in self.read.items():
+                if at == port and kind in together:
+                    _add(reads, name, values)
             compute = sum((self.compute.get(kind, zero) for kind in together), zero)
             computing = compute > sum(reads.values(), zero)
             for name, values in reads.items():

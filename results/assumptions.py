@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from specs.problem import Problem
+from specs.routing import HistogramRouting, SkewRouting
 
 Document = dict[str, Any]
 
@@ -14,7 +15,9 @@ def _leaves(part: BaseModel, prefix: str) -> list[tuple[str, Any, bool]]:
     for name in type(part).model_fields:
         value = getattr(part, name)
         stated = name in part.model_fields_set
-        if isinstance(value, BaseModel):
+        if isinstance(value, SkewRouting | HistogramRouting):
+            found.append((f"{prefix}{name}", value.summary, stated))
+        elif isinstance(value, BaseModel):
             found += _leaves(value, f"{prefix}{name}.")
         elif isinstance(value, tuple):
             listed = [v.model_dump() if isinstance(v, BaseModel) else v for v in value]

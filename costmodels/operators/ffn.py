@@ -1,16 +1,25 @@
 """Feed-forward networks, dense or mixtures of experts, and what their ranks exchange."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodels import sharding
 from costmodels.collectives.fabric import Exchange
-from costmodels.operators.routing import ROUTINGS, Routed, groups_per_token
+from costmodels.operators.routing import (
+    ROUTINGS,
+    Routed,
+    groups_per_token,
+    observed,
+    skewed,
+)
 from costmodels.operators.sums import output_sum, sum_bytes, vector_bytes
 from costmodels.operators.work import Operator, Pass, between, dense
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.ffn import Ffn, MoeFfn
 from specs.model import ModelSpec
 from specs.problem import Problem
+from specs.routing import HistogramRouting, SkewRouting
 
 _CLASSES = {"shared_experts": ("experts", "shared_experts")}
 """Efficiency and component of tensor classes that are not of the dense network."""
@@ -32,15 +41,21 @@ def operators(problem: Problem, ffn: Ffn, plans: PlanTable, pass_: Pass) -> list
 
 def routed(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Routed:
     """Outcome of routing the tokens of one pass, by the spec's assumption."""
-    routing = ROUTINGS[problem.assumptions.routing]
-    return routing(ffn, pass_.instance_tokens, plans.ep)
+    routing, tokens = problem.assumptions.routing, pass_.instance_tokens
+    if isinstance(routing, HistogramRouting):
+        return observed(routing, ffn, tokens, plans.ep, plans.redundant_experts)
+    if isinstance(routing, SkewRouting):
+        outcome = skewed(routing, ffn, tokens, plans.ep)
+    else:
+        outcome = ROUTINGS[routing](ffn, tokens, plans.ep)
+    return replace(outcome, busiest_active=outcome.busiest_active * _copies(problem, ffn, plans))
 
 
 def _experts(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Operator:
     """Routed experts of the busiest group."""
     outcome = routed(problem, ffn, plans, pass_)
     slots = sharding.experts_per_group(ffn, plans, problem.assumptions)
-    read = np.minimum(outcome.busiest_active * _copies(problem, ffn, plans), slots)
+    read = np.minimum(outcome.busiest_active, slots)
     numbers, size = sharding.expert_share(problem.model, ffn, plans)
     flops = 2.0 * outcome.busiest_tasks * numbers
     return Operator("experts", "experts", "experts", flops, read * size)

@@ -1,7 +1,7 @@
-"""The catalogue: models, machines and loads as YAML files, every figure with its source.
+"""The catalogue: models, machines, loads and routing as YAML, every figure with its source.
 
-A new entry is a new file in ``models/``, ``hardware/`` or ``workloads/``; its name is that of the
-file.
+A new entry is a new file in ``models/``, ``hardware/``, ``workloads/`` or ``routing/``; its name is
+that of the file.
 """
 
 import copy
@@ -13,14 +13,19 @@ from typing import Any, Literal, cast, get_args
 from specs.documents import read_file
 from specs.errors import SpecError, nearest, shown
 
-Kind = Literal["models", "hardware", "workloads"]
+Kind = Literal["models", "hardware", "workloads", "routing"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """What the catalogue holds, as named in commands and in JSON."""
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,78}[a-z0-9])?")
 """Names of entries; no separator of folders can be part of one."""
 
-_SINGULAR = {"models": "model", "hardware": "hardware", "workloads": "workload"}
+_SINGULAR = {
+    "models": "model",
+    "hardware": "hardware",
+    "workloads": "workload",
+    "routing": "routing",
+}
 _HERE = Path(__file__).parent
 _SUFFIX = ".yaml"
 

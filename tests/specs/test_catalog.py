@@ -4,10 +4,16 @@ from specs import catalog, census
 from specs.errors import SpecError
 from specs.hardware import HardwareSpec
 from specs.model import ModelSpec
+from specs.routing import HistogramRouting
 from specs.workload import Workload
 from tests.shapes import groups, layer_numbers, mixer
 
-SHAPES = {"models": ModelSpec, "hardware": HardwareSpec, "workloads": Workload}
+SHAPES = {
+    "models": ModelSpec,
+    "hardware": HardwareSpec,
+    "workloads": Workload,
+    "routing": HistogramRouting,
+}
 ENTRIES = [(kind, name) for kind in catalog.KINDS for name in catalog.names(kind)]
 
 BF16_BYTES = {
@@ -45,7 +51,7 @@ def test_parameters_follow_from_the_shapes(name: str) -> None:
 @pytest.mark.parametrize(("kind", "name"), ENTRIES)
 def test_entries_are_valid_named_and_sourced(kind: str, name: str) -> None:
     spec = SHAPES[kind].model_validate(catalog.entry(kind, name))
-    assert isinstance(spec, ModelSpec | HardwareSpec | Workload)
+    assert isinstance(spec, ModelSpec | HardwareSpec | Workload | HistogramRouting)
     assert spec.name == name
     assert spec.title
     assert spec.sources and all(spec.sources)
@@ -77,7 +83,7 @@ def test_listing() -> None:
         ("workloads", "../models/qwen3-8b", "no workload of that name"),
         ("models", "x" * 10**6, "no model of that name"),
         ("model", "qwen3-8b", "Did you mean 'models'"),
-        ("..", "x", "the catalogue holds models, hardware, workloads"),
+        ("..", "x", "the catalogue holds models, hardware, workloads, routing"),
     ],
     ids=lambda value: value[:20],
 )

@@ -6,13 +6,15 @@ from math import gcd
 
 import numpy as np
 
-from constraints.base import ROUNDING
+from constraints.limits import most_servers
 from costmodels import sharding
-from costmodels.collectives.fabric import instances_held
+from costmodels.collectives.crossing import reduces
+from costmodels.collectives.domains import instances_held
 from costmodels.plans import NEUTRAL, TIER_AXES, WORDS, IntArray, PlanTable, encode
 from specs.precision import RECIPES
 from specs.problem import Problem
 from specs.space import AXES
+from specs.units import ROUNDING
 
 _EXPERT_TP_MOST = 8
 """Widest expert TP that people deploy; ``open`` goes further."""
@@ -61,13 +63,8 @@ def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
 def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
     """As many instances as all limits allow, and no more than are of use; at least one."""
     limits, hardware = problem.limits, problem.hardware
-    cards = problem.card_limit
-    servers = [limits.servers] if limits.servers is not None else []
-    if limits.power is not None and hardware.server.power:
-        servers.append(int(limits.power // hardware.server.power))
-    if servers:
-        cards = min(cards, min(servers) * hardware.server.cards)
-    held = instances_held(hardware, plans.cards, cards) - plans.prefill_replicas
+    cards = min(problem.card_limit, most_servers(problem) * hardware.server.cards)
+    held = instances_held(hardware, plans, cards) - plans.prefill_replicas
     if limits.money_per_hour is not None and hardware.card.price:
         each = hardware.card.price * 3600 * plans.cards
         affordable = np.floor(limits.money_per_hour / each * (1 + ROUNDING))
@@ -85,7 +82,8 @@ DERIVED: dict[str, Derived] = {
     "redundant_experts": Derived(("ep",), _redundant),
     "microbatches": Derived(("pp",), lambda problem, plans: plans.pp),
     "replicas": Derived(
-        ("tp", "cp", "attention_dp", "attention_replicas", "pp", "prefill_replicas"), _replicas
+        ("tp", "cp", "attention_dp", "attention_replicas", "pp", "prefill_replicas", "domain"),
+        _replicas,
     ),
 }
 """Axes that follow from others, in the order in which they are filled in."""
@@ -106,7 +104,7 @@ def _default(problem: Problem, axis: str) -> tuple[int, ...]:
     if axis == "expert_tp" and model.is_moe:
         return _powers_of_two(min(cards, _EXPERT_TP_MOST))
     if axis == "domain":
-        return (inner,)
+        return problem.hardware.levels[0].sizes[-1:] or (NEUTRAL[axis],)
     if axis in TIER_AXES:
         memory = problem.hardware.memory
         return (encode(axis, memory.working if axis == "kv_tier" else memory.weights),)
@@ -135,7 +133,7 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
         "head_tp": lambda: divisors(cards) if moe else (1,),
         "replicas": lambda: tuple(range(1, cards + 1)),
         "prefill_replicas": lambda: tuple(range(0, cards)),
-        "domain": lambda: problem.hardware.levels[0].sizes or (problem.hardware.levels[0].size,),
+        "domain": lambda: problem.hardware.levels[0].sizes or _default(problem, axis),
         "batch": lambda: _OPEN_BATCHES,
         "microbatches": lambda: tuple(range(1, 2 * min(cards, model.layer_count) + 1)),
         "prefill_chunk": lambda: (0, *(2**i for i in range(9, 16))),
@@ -145,6 +143,9 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
         return _tiers(problem, axis)
     if axis == "precision":
         return tuple(i for i, name in enumerate(RECIPES) if problem.can_multiply(name))
+    if axis == "allreduce":
+        able = any(reduces(level) for level in problem.hardware.levels)
+        return tuple(i for i, name in enumerate(WORDS[axis]) if able or name != "in_network")
     if axis in WORDS:
         return tuple(range(len(WORDS[axis])))
     return ranges[axis]()

@@ -11,9 +11,6 @@ from costmodels.plans import BoolArray, FloatArray, PlanTable
 from costmodels.sessions import WORKLOADS, Outcomes
 from specs.problem import Problem
 
-ROUNDING = 1e-9
-"""Relative excess over a limit that the last digits of a product may make."""
-
 
 @dataclass(frozen=True)
 class Case:

@@ -42,12 +42,19 @@ class Knob:
     ``eases``    names of the constraints that it can help to keep
     ``values``   settings from the present one to the loosest; ``None`` for a continuous knob,
                  which grows without steps
+    ``most``     largest setting of a continuous knob
     """
 
     path: str
     current: object
     eases: frozenset[str]
     values: tuple[object, ...] | None = None
+    most: float = math.inf
+
+    @property
+    def farthest(self) -> float:
+        """How far a continuous knob is turned at most."""
+        return min(_number(self.current) * _LOOSEST, self.most)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,9 @@ class Repair:
 
 _TIMES = frozenset({"deadline", "on_time"})
 _LOAD = _TIMES | {"memory"}
-_DEPLOYMENT = frozenset({"cards", "servers", "power", "money_per_hour"}) | _LOAD
+_DEPLOYMENT = (
+    frozenset({"cards", "servers", "power", "racks", "money_per_hour", "blast_radius"}) | _LOAD
+)
 
 
 def _whole_steps(start: int, end: int) -> tuple[object, ...]:
@@ -101,14 +110,20 @@ def _limit_knobs(problem: Problem) -> Iterator[Knob]:
     cards, most = problem.card_limit, problem.hardware.cards
     if cards < most:
         yield Knob("limits.cards", cards, _DEPLOYMENT, _whole_steps(cards, most))
-    if problem.limits.servers:
-        end = most // problem.hardware.server.cards
-        steps = _whole_steps(problem.limits.servers, max(end, problem.limits.servers))
-        yield Knob("limits.servers", problem.limits.servers, frozenset({"servers"}), steps)
+    servers = most // problem.hardware.server.cards
+    for name in ("servers", "racks"):
+        current = getattr(problem.limits, name)
+        if current is not None:
+            # A rack holds at least one server.
+            steps = _whole_steps(current, max(servers, current))
+            yield Knob(f"limits.{name}", current, frozenset({name}), steps)
     for name in ("power", "money_per_hour"):
         current = getattr(problem.limits, name)
         if current is not None:
             yield Knob(f"limits.{name}", current, frozenset({name}))
+    lost = problem.limits.blast_radius
+    if lost is not None:
+        yield Knob("limits.blast_radius", lost, frozenset({"blast_radius"}), most=1.0)
 
 
 def knobs(problem: Problem, found: Verdicts) -> list[Knob]:
@@ -206,7 +221,7 @@ class _Workshop:
     def _least_growth(
         self, knob: Knob, others: dict[str, object], plans: PlanTable
     ) -> float | None:
-        low, high = _number(knob.current), _number(knob.current) * _LOOSEST
+        low, high = _number(knob.current), knob.farthest
         if not self.feasible({**others, knob.path: high}, plans):
             return None
         while high - low > 1e-9 * high:
@@ -215,7 +230,7 @@ class _Workshop:
                 high = middle
             else:
                 low = middle
-        return _rounded_up(high)
+        return min(_rounded_up(high), knob.most)
 
 
 def _bisect(last: int, test: Callable[[int], bool]) -> int | None:
@@ -298,7 +313,7 @@ def _in_turn(shop: _Workshop, first: Knob, second: Knob) -> dict[Knob, object] |
 def _loosest(knob: Knob) -> tuple[object, ...]:
     """Settings to try a partner with: the far end, or each value of an axis in turn."""
     if knob.values is None:
-        return (_number(knob.current) * _LOOSEST,)
+        return (knob.farthest,)
     return knob.values[1:] if knob.path.startswith("space.") else knob.values[-1:]
 
 

@@ -79,7 +79,22 @@ class HardwareSpec(Spec):
         names = [domain.name for domain in self.failures]
         if len(set(names)) != len(names):
             raise ValueError(f"failure domains must have names that differ, got {names}")
+        self._check_facility()
         return self
+
+    def _check_facility(self) -> None:
+        servers, rack = self.cards // self.server.cards, self.facility.rack
+        if servers % self.facility.unit:
+            raise ValueError(
+                f"facility.unit must divide the {servers} servers, got {self.facility.unit}"
+            )
+        if (rack.power or rack.air) and self.server.power is None:
+            raise ValueError("facility.rack: power and air need server.power, e.g. 10.2 kW")
+        if rack.power and self.server.power and rack.power < self.server.power:
+            raise ValueError(
+                f"facility.rack.power must carry a server of {self.server.power:g} W, "
+                f"got {rack.power:g}"
+            )
 
     @property
     def failures(self) -> tuple[FailureDomain, ...]:

@@ -17,6 +17,9 @@ from pydantic_core import core_schema
 
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d[\d_ ]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*$")
 
+ROUNDING = 1e-9
+"""Relative excess over a limit that the last digits of a product may make."""
+
 _LONGEST_TEXT = 100
 _LARGEST_INT = 10**300
 # Beyond these no quantity has a meaning, and matching or converting would take long or overflow.

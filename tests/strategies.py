@@ -45,7 +45,7 @@ NUMBERS = {
 }
 WORDS: dict[str, list[Any]] = {
     "sp": [False, True],
-    "allreduce": ["auto", "ring", "tree"],
+    "allreduce": ["auto", "ring", "tree", "hierarchical", "recursive"],
     "alltoall": ["auto", "direct", "pairwise"],
 }
 RULES = [
@@ -71,6 +71,8 @@ def machines(draw: Draw) -> Raw:
     server = draw(st.sampled_from([s for s in sizes if s > 1]))
     cards = server * draw(st.integers(1, max(1, 16 // server)))
     peak = draw(logarithmic(3e11, 3e13))
+    servers = cards // server
+    units = [n for n in range(1, servers + 1) if servers % n == 0]
     return {
         "name": "machine",
         "cards": cards,
@@ -82,6 +84,17 @@ def machines(draw: Draw) -> Raw:
             }
         },
         "server": {"cards": server, "power": 1e3 * server},
+        "facility": {
+            "unit": draw(st.sampled_from(units)),
+            "power": draw(st.sampled_from([0, 700])),
+            "switch_ports": draw(st.sampled_from([None, server, 2 * server])),
+            "second_tier_power": 900,
+            "rack": {
+                "servers": draw(st.integers(1, 3)),
+                "power": draw(st.sampled_from([None, 2.5e3 * server])),
+            },
+        },
+        "failure_domains": [{"name": "feed", "cards": draw(st.integers(1, 2 * cards))}],
         "levels": [
             {
                 "name": f"level {i}",
@@ -119,6 +132,7 @@ def bursts(draw: Draw, cards: int = 1) -> Raw:
     failure = st.fixed_dictionaries(
         {
             "card": st.integers(0, cards - 1),
+            "domain": st.sampled_from(["card", "server"]),
             "at": logarithmic(1e-6, 1e-3),
             "stall": logarithmic(1e-6, 1e-3),
         }
@@ -217,6 +231,8 @@ def problems(
         most["cards"] = draw(st.sampled_from([None, cards, max(1, cards // 2), max(1, cards - 3)]))
         most["servers"] = draw(st.sampled_from([None, None, None, 1, 2]))
         most["power"] = draw(st.sampled_from([None, None, None, power, 2.5 * power]))
+        most["racks"] = draw(st.sampled_from([None, None, None, 1, 2]))
+        most["blast_radius"] = draw(st.sampled_from([None, None, None, None, 0.4, 0.5]))
         most["money_per_hour"] = draw(st.sampled_from([None] * 5 + [3600 * price * cards / 2]))
     problem = Problem.model_validate(
         {

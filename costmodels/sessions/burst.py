@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from costmodels.base import CostModel
-from costmodels.collectives.fabric import instance_of
 from costmodels.drafts import tokens_per_step
+from costmodels.failures import instances_failed, reconnection_seconds
 from costmodels.pipeline import makespan
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
@@ -25,12 +25,15 @@ _CELLS = 2_000_000
 
 @dataclass(frozen=True)
 class Group:
-    """Plans that deal and batch alike: same replicas, batch cap and failed instances."""
+    """Plans that deal and batch alike: same replicas, batch cap and failed instances.
+
+    ``failed`` holds the first instance that each failure stops, and the first behind those.
+    """
 
     rows: IntArray
     replicas: int
     cap: int
-    failed: tuple[int, ...]
+    failed: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -131,11 +134,14 @@ def groups(problem: Problem, plans: PlanTable) -> Iterator[Group]:
     cap = np.where(plans.batch > 0, np.minimum(plans.batch, most), most)
     if problem.workload.serving == "one_at_a_time":
         cap = np.ones_like(cap)
-    failures = _failures(problem)
-    failed = [instance_of(problem.hardware, plans, f.card) for f in failures]
-    # An instance without sessions has nothing to lose.
-    failed = [np.where(f < np.minimum(sessions, plans.replicas), f, -1) for f in failed]
-    keys = np.stack([np.minimum(plans.replicas, sessions), cap, *failed], axis=1)
+    serving = np.minimum(plans.replicas, sessions)
+    failed = []
+    for failure in _failures(problem):
+        begin, end = instances_failed(problem.hardware, plans, failure)
+        # An instance without sessions has nothing to lose.
+        end = np.minimum(end, serving)
+        failed += [np.where(begin < end, edge, 0) for edge in (begin, end)]
+    keys = np.stack([serving, cap, *failed], axis=1)
     unique, inverse = np.unique(keys, axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
     by_group = np.argsort(inverse, kind="stable")
@@ -144,8 +150,9 @@ def groups(problem: Problem, plans: PlanTable) -> Iterator[Group]:
     for index, key in enumerate(unique):
         rows = by_group[starts[index] : starts[index + 1]]
         for start in range(0, rows.size, block):
-            lost = tuple(int(k) for k in key[2:])
-            yield Group(rows[start : start + block], int(key[0]), int(key[1]), lost)
+            lost = [int(k) for k in key[2:]]
+            ranges = tuple(zip(lost[::2], lost[1::2], strict=True))
+            yield Group(rows[start : start + block], int(key[0]), int(key[1]), ranges)
 
 
 def _failures(problem: Problem) -> list[Failure]:
@@ -160,15 +167,16 @@ def lanes(model: CostModel, problem: Problem, plans: PlanTable, group: Group) ->
     for instance in range(min(group.replicas, len(order))):
         hits = tuple(
             failure
-            for failure, failed in zip(_failures(problem), group.failed, strict=True)
-            if failed == instance
+            for failure, (begin, end) in zip(_failures(problem), group.failed, strict=True)
+            if begin <= instance < end
         )
         kinds.setdefault((order[instance :: group.replicas], hits), []).append(instance)
+    connecting = reconnection_seconds(problem.hardware, plans)
     for (classes, hits), instances in kinds.items():
         first, end = _run(server, classes, group.cap, np.zeros(len(plans)))
         ready = np.zeros(len(plans))
         for failure in hits:
-            ready = np.maximum(ready, failure.at + failure.stall)
+            ready = np.maximum(ready, failure.at + failure.stall + connecting)
             _restart(server, classes, group.cap, failure.at, ready, first, end)
         yield Lane(tuple(instances), classes, first, end)
 

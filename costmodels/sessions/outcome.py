@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from costmodels.collectives.fabric import servers_used
+from costmodels.collectives.domains import servers_used
+from costmodels.facility import power
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from specs.problem import Problem
 
@@ -74,7 +75,7 @@ def billed_cards(problem: Problem, plans: PlanTable) -> IntArray:
 
 
 def powered_servers(problem: Problem, plans: PlanTable) -> IntArray:
-    """Servers that are powered, each whole: those of the deployment, or all allocated ones."""
+    """Servers that hold a powered card: those of the deployment, or all allocated ones."""
     if problem.assumptions.billing == "allocated":
         return np.full_like(plans.tp, -(-problem.card_limit // problem.hardware.server.cards))
     return servers_used(problem.hardware, plans)
@@ -102,11 +103,11 @@ class Bill:
 def bill(problem: Problem, plans: PlanTable, seconds: FloatArray) -> Bill:
     """Bill the deployment for ``seconds``; NaN where the machine states no power or price."""
     cards = billed_cards(problem, plans)
-    power = problem.hardware.server.power
+    servers = powered_servers(problem, plans)
     price = problem.hardware.card.price
     return Bill(
         gpu_seconds=cards * seconds,
-        energy_j=powered_servers(problem, plans) * (np.nan if power is None else power) * seconds,
+        energy_j=power(problem.hardware, servers) * seconds,
         money=cards * (np.nan if price is None else price) * seconds,
     )
 

@@ -1,11 +1,13 @@
 """The structural rules once more, for one plan at a time and in plain Python: a second opinion."""
 
+import math
 import operator
 import re
 from typing import Any
 
 from specs.ffn import MoeFfn
 from specs.formats import Formats
+from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from tests.shapes import Mat, expert, groups, halves
 from tests.strategies import placement
@@ -56,6 +58,9 @@ def derived(problem: Problem, plan: Plan) -> Plan:
 def broken(problem: Problem, plan: Plan) -> set[str]:
     """Names of the structural rules that one plan breaks."""
     found = _cuts(problem, plan) | _layout(problem, plan) | _limits(problem, plan)
+    largest = problem.limits.blast_radius
+    if largest is not None and blast_radius(problem, plan) > largest * (1 + 1e-9):
+        found.add("blast_radius")
     for rule in problem.space.where:
         left, compare, right = re.split(r"\s*(==|!=|<=|>=|<|>)\s*", rule)
         if not _COMPARE[compare](_value(left, plan), _value(right, plan)):
@@ -138,6 +143,57 @@ def _layout(problem: Problem, plan: Plan) -> set[str]:
     return found
 
 
+def stands(hardware: HardwareSpec, servers: int) -> int:
+    """Servers that are there when ``servers`` are used, as units of them are added."""
+    there = 0
+    while there < servers:
+        there += hardware.facility.unit
+    return there
+
+
+def watts(hardware: HardwareSpec, servers: int) -> float:
+    """Power of the servers that are there, of what stands beside them, and of a second tier."""
+    facility, there = hardware.facility, stands(hardware, servers)
+    total = facility.power + there * (hardware.server.power or 0)
+    if facility.switch_ports and there * hardware.server.cards > facility.switch_ports:
+        total += facility.second_tier_power
+    return total
+
+
+def racks(hardware: HardwareSpec, servers: int) -> int:
+    """Racks after the servers that are there went into the first one with room, one by one."""
+    rack, each = hardware.facility.rack, hardware.server.power or 0
+    filled: list[int] = []
+    for _ in range(stands(hardware, servers)):
+        most, power = rack.servers or math.inf, rack.power or math.inf
+        if filled and filled[-1] < most and (filled[-1] + 1) * each <= power * (1 + 1e-9):
+            filled[-1] += 1
+        else:
+            filled.append(1)
+    return len(filled)
+
+
+def blast_radius(problem: Problem, plan: Plan) -> float:
+    """Largest share of the sessions that any block of any failure domain takes down."""
+    shares = (sessions_lost(problem, plan, d.cards) for d in problem.hardware.failures)
+    return max(shares)
+
+
+def sessions_lost(problem: Problem, plan: Plan, block: int) -> float:
+    """The same for blocks of one size: each instance is placed, each session dealt."""
+    each, replicas = stage_cards(plan) * plan["pp"], plan["replicas"]
+    starts = placement(problem.hardware, each, 2 * replicas * problem.hardware.cards * each)
+    homes = [set(range(start, start + each)) for start in starts[:replicas]]
+    if not homes:
+        return 0.0
+    sessions = problem.workload.session_count or replicas
+    worst = 0
+    for start in range(0, max(homes[-1]) + 1, block):
+        failed = set(range(start, start + block))
+        worst = max(worst, sum(bool(homes[s % replicas] & failed) for s in range(sessions)))
+    return worst / sessions
+
+
 def _limits(problem: Problem, plan: Plan) -> set[str]:
     hardware, limits = problem.hardware, problem.limits
     each = stage_cards(plan) * plan["pp"]
@@ -155,8 +211,10 @@ def _limits(problem: Problem, plan: Plan) -> set[str]:
         found.add("cards")
     if limits.servers is not None and servers > limits.servers:
         found.add("servers")
-    if limits.power is not None and servers * (hardware.server.power or 0) > limits.power:
+    if limits.power is not None and watts(hardware, servers) > limits.power * (1 + 1e-9):
         found.add("power")
+    if limits.racks is not None and racks(hardware, servers) > limits.racks:
+        found.add("racks")
     price = hardware.card.price or 0
     # A limit that is met to the cent is met, whatever the last digit of a product says.
     cost = total * price * 3600

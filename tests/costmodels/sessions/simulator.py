@@ -134,6 +134,13 @@ class Instance:
         return total
 
 
+def _hits(problem: Problem, failure: Failure, start: int, cards: int) -> bool:
+    """Whether a failure takes down any of ``cards`` cards from ``start``."""
+    sizes = {domain.name: domain.cards for domain in problem.hardware.failures}
+    block = failure.card // sizes[failure.domain]
+    return any(card // sizes[failure.domain] == block for card in range(start, start + cards))
+
+
 def simulate(model: CostModel, problem: Problem, plan: PlanTable) -> list[Session]:
     """All sessions of the burst, in order of arrival, under a table of one plan."""
     load = problem.workload
@@ -145,7 +152,7 @@ def simulate(model: CostModel, problem: Problem, plan: PlanTable) -> list[Sessio
         cap = int(plan.batch[0]) or max(len(mine), 1)
         if load.serving == "one_at_a_time":
             cap = 1
-        failures = [f for f in load.failures if starts[number] <= f.card < starts[number] + cards]
+        failures = [f for f in load.failures if _hits(problem, f, starts[number], cards)]
         failures.sort(key=lambda failure: failure.at)
         Instance(model, problem, plan, cap, mine, failures).run()
     return sessions

@@ -12,10 +12,12 @@ from string import Template
 from costmodels import sharding
 from costmodels.plans import PlanTable
 from specs import catalog, census
+from specs.fabric import Level, Mesh, Switch, Torus
 from specs.ffn import MoeFfn
 from specs.formats import Formats, StoredFormat
 from specs.hardware import HardwareSpec
 from specs.huggingface.sizes import checkpoint_bytes
+from specs.memory import MemoryTier
 from specs.model import ModelSpec
 from specs.problem import Assumptions
 
@@ -66,6 +68,16 @@ Other models: [](importing.md).
 ## Machines
 
 $MACHINES
+- **memories**: what one card has of each, and the most that it reads; what several cards share is
+  divided among them.
+- **fabric**: cards of a domain of each level, from the inside out, how they are joined, and what
+  one card sends over all its links, per direction.
+- **together**: most power of a server and how many a rack holds; cards that fail together besides
+  those of a server.
+
+What is missing here no source states, and a plan that needs it is refused with the name of the
+figure; a spec may set it, `hardware: {base: mi300x-8, overrides: {levels[0].latency: 2 us}}`.
+
 ## Workloads
 
 $WORKLOADS"""
@@ -188,21 +200,61 @@ def models() -> str:
     return table(head, [one.cells() for one in found], numbers=7)
 
 
+def _rate(value: float | None) -> str:
+    """Write bytes per second with the largest prefix that leaves a digit before the point."""
+    if value is None:
+        return "rate not stated"
+    size, unit = next(
+        ((size, unit) for size, unit in ((1e15, "PB/s"), (1e12, "TB/s")) if value >= size),
+        (1e9, "GB/s"),
+    )
+    return f"{_short(value / size)} {unit}"
+
+
+def _memory(name: str, tier: MemoryTier) -> str:
+    """Write one memory of a card."""
+    size, unit = (1e9, "GB") if tier.share >= 1e9 else (1e6, "MB")
+    return f"{name} {_short(tier.share / size)} {unit} at {_rate(tier.rate)}"
+
+
+def _level(level: Level) -> str:
+    """Write one level of a fabric."""
+    topology = level.topology
+    joined = topology.kind.replace("_", " ")
+    if isinstance(topology, Torus | Mesh):
+        joined += " " + "x".join(map(str, topology.dims))
+    if isinstance(topology, Switch) and topology.reduces:
+        joined += " that reduces"
+    sizes = "/".join(map(str, level.sizes or (level.size,)))
+    missing = ", no start-up time stated" if level.latency is None else ""
+    return f"{level.name} {sizes}, {joined}, {_rate(level.bandwidth and level.beta)}{missing}"
+
+
+def _together(machine: HardwareSpec) -> str:
+    """Write what a server draws, what a rack holds, and what fails together."""
+    power, rack = machine.server.power, machine.facility.rack
+    said = [f"{_short(power / 1e3)} kW"] if power else []
+    said += [f"{rack.servers} a rack"] if rack.servers else []
+    said += [f"air up to {_short(rack.air / 1e3)} kW"] if rack.air else []
+    said += [f"{domain.name} of {domain.cards}" for domain in machine.failure_domains]
+    return ", ".join(said)
+
+
 def machines() -> str:
     """Write the table of machines."""
     lines = []
     for name in catalog.names("hardware"):
         machine = HardwareSpec.model_validate(catalog.entry("hardware", name))
-        memory = machine.memory.hbm
         cells = (
             f"`{name}`",
             machine.title,
             str(machine.cards),
-            _short(memory.capacity / 1e9) + " GB",
-            _short(memory.bandwidth / 1e12) + " TB/s",
+            "; ".join(_memory(kind, tier) for kind, tier in machine.memory.tiers.items()),
+            "; ".join(_level(level) for level in machine.levels if level.size > 1),
+            _together(machine),
         )
         lines.append(cells)
-    return table(("name", "title", "cards", "memory of a card", "its bandwidth"), lines, numbers=3)
+    return table(("name", "title", "cards", "memories", "fabric", "together"), lines, numbers=1)
 
 
 def workloads() -> str:

@@ -148,20 +148,29 @@ def _placed(counts: Counts, numbers: IntArray, groups: int, slots: int) -> Place
 def _least(loads: list[int], groups: int, slots: int) -> int:
     """A load that the busiest card cannot go below; ``loads`` of all slots, in falling order.
 
-    It is no less than the mean. Of the ``jG + 1`` largest slots, some card holds ``j + 1``. Where
-    all slots are taken, leave out the ``i`` smallest: one of the ``i + 1`` largest is on a card
-    that holds none of those.
+    It is no less than the mean, and of the ``jG + 1`` largest slots some card holds ``j + 1``.
     """
     mean = -(-sum(loads) // groups)
-    several = (
-        sum(loads[(groups - 1) * j : groups * j + 1]) for j in range(ceil(len(loads) / groups))
-    )
-    full = len(loads) == groups * slots
-    beside = (
-        load + sum(loads[len(loads) - i - slots + 1 : len(loads) - i])
-        for i, load in enumerate(loads[: groups if full else 0])
-    )
-    return max(mean, *several, *beside)
+    rounds = range(ceil(len(loads) / groups))
+    several = (sum(loads[(groups - 1) * j : groups * j + 1]) for j in rounds)
+    beside = _least_beside(loads, groups, slots) if len(loads) == groups * slots > groups else 0
+    return max(mean, beside, *several)
+
+
+def _least_beside(loads: list[int], groups: int, slots: int) -> int:
+    """The same from what stands beside a large slot, where every card is full.
+
+    Take the ``i + 1`` largest slots and the ``i`` smallest. Either two of the largest share a card,
+    or one of them is on a card without any of the smallest.
+    """
+    least = 0
+    for i, load in enumerate(loads[:groups]):
+        end = len(loads) - i
+        bound = load + sum(loads[end - slots + 1 : end])
+        if i:
+            bound = min(bound, load + loads[i - 1] + sum(loads[len(loads) - slots + 2 :]))
+        least = max(least, bound)
+    return least
 
 
 def _busiest(cards: Sequence[Sequence[int]], loads: Sequence[int]) -> int:

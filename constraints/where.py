@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from constraints.base import Case, Constraint
-from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.collectives.domains import domain_sizes
+from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray
 from specs.errors import SpecError, nearest
 from specs.space import AXES
 
@@ -36,10 +37,14 @@ def _factors(text: str, path: str, rule: str) -> list[str | int]:
     return factors
 
 
-def _product(factors: list[str | int], plans: PlanTable) -> IntArray:
-    value = np.ones(len(plans), dtype=np.int64)
+def _product(factors: list[str | int], case: Case) -> IntArray:
+    value = np.ones(len(case.plans), dtype=np.int64)
     for factor in factors:
-        value = value * (plans.column(factor) if isinstance(factor, str) else factor)
+        if factor == "domain":
+            # A plan that chooses none has the one that the machine is built with.
+            value = value * domain_sizes(case.problem.hardware, case.plans)[0]
+        else:
+            value = value * (case.plans.column(factor) if isinstance(factor, str) else factor)
     return value
 
 
@@ -61,10 +66,10 @@ class Where(Constraint):
         self.reads = tuple(name for name in AXES if name in factors)
 
     def margin(self, case: Case) -> FloatArray:
-        left, right = (_product(f, case.plans) for f in (self._left, self._right))
+        left, right = (_product(f, case) for f in (self._left, self._right))
         apart = np.maximum(np.abs(left - right), 1)
         return np.where(self._holds(left, right), 0, -apart).astype(np.float64)
 
     def reason(self, case: Case) -> str:
-        left, right = (int(_product(f, case.plans)[0]) for f in (self._left, self._right))
+        left, right = (int(_product(f, case)[0]) for f in (self._left, self._right))
         return f"the rule {self.name.removeprefix('where ')} does not hold: {left} against {right}"

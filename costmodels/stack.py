@@ -137,8 +137,9 @@ def edges(
     last = dense(problem, model.last_mixer.matrices, plans, _projected(pass_), "ffn")
     exchanges = _head(problem, plans, pass_, last)
     if problem.assumptions.count_norms:
-        row = model.hidden * model.formats.embedding.bytes_per_number
-        first.append(_vectors(problem, plans, rows * row))
+        if problem.assumptions.count_embedding_rows:
+            row = model.hidden * model.formats.embedding.bytes_per_number
+            first.append(_vectors(problem, plans, rows * row))
         vectors = (Vectors(model.hidden), *model.last_mixer.vectors)
         last.append(_vectors(problem, plans, sharding.vector_bytes(model, vectors, read=True)))
     return (

@@ -4,6 +4,7 @@ Reads that enter the card through one port add their times; ports work beside ea
 several the slowest decides. A memory that a machine lacks holds nothing; the constraints say so.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -107,3 +108,13 @@ def table_cards(problem: Problem, plans: PlanTable) -> IntArray:
             shared = np.minimum(plans.stage_cards, tier.cards)
             cards = shared if reading.rows is None else np.where(reading.rows, shared, cards)
     return cards
+
+
+def reads_until_fetch_pays(remote: float, local: float) -> int | None:
+    """Least number of reads after which fetching data once and reading them here is faster (6.6.3).
+
+    With ``remote`` and ``local`` bytes per second, n reads from there take n/remote, and fetching
+    first takes 1/remote + n/local. ``None`` where the memory there is no slower.
+    """
+    saved = 1 / remote - 1 / local
+    return None if saved <= 0 else math.floor(1 / (remote * saved)) + 1

@@ -13,6 +13,7 @@ from results.words import (
     CURRENCY_UNIT,
     common_axes,
     common_name,
+    departure,
     headline,
     plan_name,
     quantity,
@@ -23,7 +24,8 @@ Document = dict[str, Any]
 _WIDTH = 110
 
 
-def _console() -> Console:
+def open_console() -> Console:
+    """Return the console to print on: as wide as the terminal, or of fixed width without one."""
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(highlight=False, width=_WIDTH)
@@ -32,7 +34,7 @@ def _console() -> Console:
 
 def show_ranking(document: Document) -> None:
     """Print the answer in a sentence, the ranked plans, and what was excluded."""
-    console = _console()
+    console = open_console()
     console.print(Text(document["name"] or document["study"], style="bold"))
     if not document["plans"]:
         _show_conflict(console, document)
@@ -45,6 +47,7 @@ def show_ranking(document: Document) -> None:
         f"the first is {certificate['kind']} under {document['cost_model']}."
     )
     _show_excluded(console, document)
+    _show_idealisations(console, document)
     _show_warnings(console, document["warnings"])
 
 
@@ -105,6 +108,15 @@ def _show_excluded(console: Console, document: Document, most: int = 5) -> None:
         console.print(f"  … and {more:,} more; --json lists the nearest {len(excluded)}")
 
 
+def _show_idealisations(console: Console, document: Document) -> None:
+    """Print what the best plan owes to assumptions that are not the default."""
+    changes = [change for a in document["assumptions"] if (change := departure(document, a))]
+    if changes:
+        console.print(Text("If an assumption had its default (the best plan, same batch)"))
+    for change in changes:
+        console.print(Text(f"  {change}", style="dim"))
+
+
 def _show_warnings(console: Console, warnings: Iterable[str]) -> None:
     for warning in warnings:
         console.print(Text(f"Note: {warning}", style="dim"))
@@ -142,7 +154,7 @@ def _shown(path: str, value: Any) -> str:
 
 def show_funnel(document: Document) -> None:
     """Print what each constraint removes, and its nearest miss."""
-    console = _console()
+    console = open_console()
     console.print(f"{document['certificate']['candidates']:,} candidates")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("constraint")
@@ -168,7 +180,7 @@ def show_funnel(document: Document) -> None:
 
 def show_plan(document: Document) -> None:
     """Print why a plan has its rank or what it breaks, and where it differs from the best."""
-    console = _console()
+    console = open_console()
     console.print(Text(plan_name(document["plan"]), style="bold"))
     for broken in document["violations"]:
         console.print(f"Breaks {broken['constraint']}: {broken['reason']}")
@@ -241,7 +253,7 @@ def _show_difference(console: Console, against: Document, currency: str) -> None
 
 def show_catalog(document: Document) -> None:
     """Print listings as tables, one entry as YAML."""
-    console = _console()
+    console = open_console()
     for kind, items in document.items():
         if kind == "schema":
             continue

@@ -1,5 +1,6 @@
 """The assumptions in force and the warnings that follow, for every report."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -27,10 +28,14 @@ def _leaves(part: BaseModel, prefix: str) -> list[tuple[str, Any, bool]]:
     return found
 
 
-def assumptions(problem: Problem) -> list[Document]:
-    """Every named assumption with its value and where it comes from."""
+def assumptions(problem: Problem, departures: Mapping[str, Document]) -> list[Document]:
+    """Every named assumption with its value and where it comes from.
+
+    ``departures``: what the default of some of them would make of the best plan.
+    """
     listed = [
         {"name": name, "value": value, "source": "spec" if stated else "default"}
+        | ({"with_default": departures[name]} if name in departures else {})
         for name, value, stated in _leaves(problem.assumptions, "")
     ]
     hardware = problem.hardware

@@ -12,6 +12,7 @@ from costmodels.memory import largest_true
 from costmodels.plans import IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
+from costmodels.tiers import reads_until_fetch_pays
 from results.facility import facility_document
 
 _MOST_SESSIONS = 2**20
@@ -136,11 +137,27 @@ class PlanDetail:
 
     def _memory(self) -> Document:
         memory = self.memory()
+        tiers = self.space.problem.hardware.memory
+        used = {tiers.working: memory, **memory.others}
         return {
-            "per_card_bytes": float(memory.bytes[0]),
-            "capacity_bytes": float(memory.capacity[0]),
-            "breakdown": {name: float(column[0]) for name, column in memory.components.items()},
+            **_filled(memory),
+            "tiers": [
+                {"tier": name, **_filled(m), **self._reads(name)} for name, m in used.items()
+            ],
             "sessions_per_instance": self.sessions_that_fit(),
+        }
+
+    def _reads(self, name: str) -> Document:
+        """How fast a card reads a memory, and when fetching from there first would be faster."""
+        tiers = self.space.problem.hardware.memory.tiers
+        there = next((tier for tier in tiers if tier == name), None)
+        if there is None:
+            return {}
+        here = tiers[self.space.problem.hardware.memory.working].rate
+        rate = tiers[there].rate
+        return {
+            "bytes_per_s": rate,
+            "fetch_pays_after_reads": reads_until_fetch_pays(rate, here),
         }
 
     def sessions_that_fit(self) -> int:
@@ -154,6 +171,15 @@ class PlanDetail:
 
         most = largest_true(fits, np.full(1, _MOST_SESSIONS))
         return int(most[0] * plan.attention_dp[0])
+
+
+def _filled(memory: MemoryEstimate) -> Document:
+    """What lies in one memory of the fullest card, beside its capacity."""
+    return {
+        "per_card_bytes": float(memory.bytes[0]),
+        "capacity_bytes": float(memory.capacity[0]),
+        "breakdown": {name: float(column[0]) for name, column in memory.components.items()},
+    }
 
 
 def violations(case: Case, constraints: tuple[Constraint, ...]) -> list[Document]:

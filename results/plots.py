@@ -162,6 +162,33 @@ def cost_against_deadline(document: Document) -> go.Figure | None:
     return _layout(figure, title, "deadline, milliseconds", currency)
 
 
+def domain_sizes(document: Document) -> go.Figure | None:
+    """Throughput of a card against the size of the domains, the best plan of each placement."""
+    lines: dict[str, dict[int, float]] = {}
+    for item in document["plans"]:
+        plan, outcome = item["plan"], item["outcome"]
+        if plan["domain"] is not None:
+            name = f"Engram in {plan['engram_tier']}, KV in {plan['kv_tier']}"
+            best = lines.setdefault(name, {})
+            best.setdefault(plan["domain"], outcome["tokens_per_s_per_card"])
+    if len({size for line in lines.values() for size in line}) < 2:
+        return None
+    figure = go.Figure()
+    for i, (name, line) in enumerate(lines.items()):
+        sizes = sorted(line)
+        figure.add_scatter(
+            x=[str(size) for size in sizes],
+            y=[line[size] for size in sizes],
+            name=name,
+            mode="lines+markers",
+            line_color=COLOURS[i % len(COLOURS)],
+        )
+    figure.update_xaxes(type="category")
+    return _layout(
+        figure, "Throughput against supernode size", "cards of a domain", "tokens/s a card"
+    )
+
+
 def funnel(document: Document) -> go.Figure:
     """Candidates left after each constraint."""
     rows = [r for r in document["funnel"] if r["removes_alone"]]
@@ -182,6 +209,7 @@ def figures(document: Document) -> dict[str, go.Figure]:
             "step": step_breakdown(document),
             "memory": memory_stack(document),
             "deadline": cost_against_deadline(document),
+            "supernodes": domain_sizes(document),
         }
     drawn["funnel"] = funnel(document)
     return {name: figure for name, figure in drawn.items() if figure is not None}

@@ -12,6 +12,7 @@ from constraints.space import Space
 from costmodels.plans import WORDS
 from results.assumptions import assumptions, warnings
 from results.detail import Document, PlanDetail, violations
+from results.idealisations import departures
 from results.rates import hangs_on_acceptance, hangs_on_rates
 from results.words import share
 from searches.exhaustive import Found
@@ -133,7 +134,7 @@ class Ranking:
             "excluded": self._excluded(),
             "excluded_total": int(np.count_nonzero(~self.found.evaluated.feasible)),
             "funnel": [self._funnel_row(row) for row in rows],
-            "assumptions": assumptions(problem),
+            "assumptions": assumptions(problem, departures(self.detail(1)) if len(self) else {}),
             "warnings": [*warnings(problem, sampled), *self._sensitive()],
         }
         if self.conflict:

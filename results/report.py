@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from results.explain import compare
 from results.ranking import Ranking
-from results.words import common_axes, common_name, headline, plan_name
+from results.words import common_axes, common_name, departure, headline, plan_name
 
 _HERE = Path(__file__).parent
 
@@ -50,6 +50,7 @@ def render(ranking: Ranking, document: Document) -> str:
     lead = compare(ranking.detail(2), ranking.detail(1)) if len(ranking) > 1 else None
     return environment.get_template("report.html").render(
         d=document,
+        departure=departure,
         answer=headline(document) if document["plans"] else "",
         pictures=pictures,
         script=script,

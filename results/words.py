@@ -29,6 +29,9 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{value:,.6g} {unit}".strip()
 
 
+_CHANGES = 0.0005
+"""Relative change of a cost below which an assumption is not worth a sentence."""
+
 _ALWAYS = ("tp", "replicas")
 
 
@@ -71,6 +74,23 @@ def common_name(plans: Sequence[Mapping[str, Any]]) -> str:
 def share(value: float) -> str:
     """Return a share as a percentage; a small one is not rounded to nothing."""
     return f"{value:.1%}" if value >= 0.0005 or value == 0 else "less than 0.1%"
+
+
+def departure(document: Document, assumption: Document) -> str:
+    """Say what the default of an assumption would make of the best plan; empty if nothing."""
+    default = assumption.get("with_default")
+    if not default:
+        return ""
+    best = document["plans"][0]["outcome"]["cost_per_on_time_session"]
+    found = []
+    if default["cost_per_on_time_session"] is None:
+        found.append("no session would be on time")
+    elif abs(more := default["cost_per_on_time_session"] / best - 1) >= _CHANGES:
+        found.append(f"the cost would be {share(abs(more))} {'higher' if more > 0 else 'lower'}")
+    if not default["feasible"]:
+        found.append("this batch would not fit or be late")
+    what = f"{assumption['name']} {default['default']} in place of {assumption['value']}"
+    return f"{what}: {', and '.join(found)}" if found else ""
 
 
 def headline(document: Document) -> str:

@@ -148,6 +148,8 @@ class Assumptions(Spec):
     """Whether each new token sees what precedes it, or all see as much as the middle one."""
     count_norms: bool = True
     """Whether a step reads normalisation weights and the embedding rows of its tokens."""
+    count_embedding_rows: bool = True
+    """Whether those embedding rows count where normalisation weights do."""
     matmul_dtype: Literal["own", "bf16"] = "own"
     """Whether the compute peak is that of the weights' format, or of BF16 for all."""
     reduce_dtype: Dtype | None = None

@@ -15,6 +15,7 @@ class WorkloadKind:
     """What a kind of workload answers about plans.
 
     ``outcomes``  what becomes of its sessions
+    ``at_batch``  the same when instances decode batches of a given size, where it is chosen
     ``resident``  sessions of each class that the busiest attention rank must hold for the plan
                   to work at all, shape ``(plans, classes)``
     ``holding``   the same when instances decode batches of a given size
@@ -23,6 +24,7 @@ class WorkloadKind:
     """
 
     outcomes: Callable[[CostModel, Problem, PlanTable], Outcomes]
+    at_batch: Callable[[CostModel, Problem, PlanTable, IntArray], Outcomes]
     resident: Callable[[Problem, PlanTable], FloatArray]
     holding: Callable[[Problem, PlanTable, IntArray], FloatArray]
     context: Callable[[Problem], float]
@@ -32,6 +34,7 @@ class WorkloadKind:
 WORKLOADS: dict[str, WorkloadKind] = {
     "burst": WorkloadKind(
         outcomes=burst.outcomes,
+        at_batch=lambda model, problem, plans, batch: burst.outcomes(model, problem, plans),
         resident=burst.held_sessions,
         holding=lambda problem, plans, batch: burst.held_sessions(problem, plans),
         context=burst.first_context,
@@ -39,6 +42,7 @@ WORKLOADS: dict[str, WorkloadKind] = {
     ),
     "steady": WorkloadKind(
         outcomes=steady.outcomes,
+        at_batch=steady.at_batch,
         resident=steady.least_held,
         holding=steady.held,
         context=lambda problem: steady.Mix(problem).context,

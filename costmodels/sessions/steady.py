@@ -336,6 +336,11 @@ def _at(load: SteadyLoad, batch: IntArray, bound: IntArray) -> Outcomes:
     )
 
 
+def at_batch(model: CostModel, problem: Problem, plans: PlanTable, batch: IntArray) -> Outcomes:
+    """What becomes of sessions when every instance decodes ``batch`` of them, whatever binds it."""
+    return _at(SteadyLoad(model, problem, plans), batch, np.zeros_like(batch))
+
+
 def held(problem: Problem, plans: PlanTable, batch: IntArray) -> FloatArray:
     """Sessions of each class on the busiest attention rank, shape ``(plans, classes)``."""
     return np.outer(-(-batch // plans.attention_dp), Mix(problem).present)

@@ -5,7 +5,7 @@ A failure domain of F cards is an aligned block of them: cards kF to (k + 1)F - 
 
 import numpy as np
 
-from costmodels.collectives.connections import setup_seconds
+from costmodels.collectives.connections import all_hosts_seconds
 from costmodels.collectives.domains import (
     Cards,
     domain_sizes,
@@ -14,7 +14,6 @@ from costmodels.collectives.domains import (
     servers_used,
 )
 from costmodels.plans import FloatArray, IntArray, PlanTable
-from specs.fabric import Connections
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from specs.workload import Failure
@@ -51,15 +50,9 @@ def reconnection_seconds(hardware: HardwareSpec, plans: PlanTable) -> FloatArray
     for level, size in zip(hardware.levels, domain_sizes(hardware, plans), strict=True):
         if level.connections is not None:
             here = (plans.cards > within) & (plans.cards <= size) & (hosts > 1)
-            found = np.where(here, _to_all_hosts(level.connections, hosts), found)
+            found = np.where(here, all_hosts_seconds(level.connections, hosts), found)
         within = size
     return found
-
-
-def _to_all_hosts(connections: Connections, hosts: IntArray) -> FloatArray:
-    """Seconds in which one host connects its endpoints to those of all others (6.5.5)."""
-    each = connections.endpoints if connections.kind == "pairwise" else 1
-    return setup_seconds(connections, connections.endpoints, each * (hosts - 1))
 
 
 def sessions_lost(problem: Problem, plans: PlanTable, cards: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The command line: ``planner rank | explain | check | schema | catalog | import-model``.
+"""The command line: ``planner rank | explain | check | schema | catalog | machine | import-model``.
 
 Results go to stdout, progress and notes to stderr. Heavy packages load inside the commands, so
 that ``planner --help`` answers at once.
@@ -163,6 +163,45 @@ def catalog(
         _print_json(document)
     else:
         show_catalog(document)
+
+
+@app.command()
+def machine(
+    hardware: Annotated[
+        str,
+        typer.Argument(
+            help="Name in the catalogue, or a file that holds a machine or a spec.",
+            metavar="HARDWARE",
+        ),
+    ],
+    cards: Annotated[
+        int | None, typer.Option(min=1, help="Cards that are installed; all if not given.")
+    ] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Cards that take part in a collective; an innermost domain if not given."
+        ),
+    ] = None,
+    size: Annotated[
+        str, typer.Option("--bytes", metavar="SIZE", help="Bytes of a collective, e.g. 10 KiB.")
+    ] = "32 MiB",
+    as_json: AsJson = False,
+) -> None:
+    """Say what a machine is: memories, fabric, collectives, connections, servers and power.
+
+    Needs no model and no load. All figures are those that the machine states, at full efficiency,
+    or follow from them; what is not stated is left open, and listed.
+    """
+    from planner.machine import document as machine_document
+
+    document = machine_document(hardware, cards, ranks, size)
+    if as_json:
+        _print_json(document)
+    else:
+        from planner.machine_tables import show_machine
+
+        show_machine(document)
 
 
 @app.command("import-model")

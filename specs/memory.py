@@ -52,14 +52,19 @@ class MemoryTier(Spec):
         return self.capacity / self.cards
 
     @property
+    def bounds(self) -> dict[str, float]:
+        """Bytes per second of one card's share of the memory, of its path, and of its window."""
+        found = {"own": self.bandwidth / self.cards}
+        if self.path is not None:
+            found["path"] = self.path
+        if self.in_flight and self.latency and self.transaction:
+            found["window"] = self.in_flight * self.transaction / self.latency
+        return found
+
+    @property
     def rate(self) -> float:
         """Bytes per second that one card reads: min(B_path, u·q / L) of (6-12), and its share."""
-        rates = [self.bandwidth / self.cards]
-        if self.path is not None:
-            rates.append(self.path)
-        if self.in_flight and self.latency and self.transaction:
-            rates.append(self.in_flight * self.transaction / self.latency)
-        return min(rates)
+        return min(self.bounds.values())
 
 
 class Memory(Spec):

@@ -62,3 +62,9 @@ def setup_seconds(connections: Connections, local: Hosts, remote: Hosts) -> Floa
         case "directory":
             serial = 0.0 * near * far
     return serial / connections.cores
+
+
+def all_hosts_seconds(connections: Connections, hosts: Hosts) -> FloatArray:
+    """Seconds in which one host connects its endpoints to those of all others."""
+    each = connections.endpoints if connections.kind == "pairwise" else 1
+    return setup_seconds(connections, connections.endpoints, each * (np.asarray(hosts) - 1))

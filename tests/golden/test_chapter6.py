@@ -40,6 +40,7 @@ PARTLY = {
     "6.2.2/dense-moe": "the third model has linear attention, which no model of the catalogue has",
     "6.3.1/tp2xep4": "prefill8192_send is the bytes of a decode step times 8192",
     "6.3.2/route-cases": "FLOP of the busiest group are computed from its tasks",
+    "6.5.5/ub-latency": "latencies of the stages and requests a microsecond are data of chapter 7",
     "6.5.1/tp16-two-servers": "flat and NVLink-domain rings over 16 cards are closed forms only",
 }
 """Records that are covered but for the values named here."""

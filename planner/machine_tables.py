@@ -193,7 +193,7 @@ def _rate(value: float | None) -> str:
 def _with_prefix(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:,.4g} {prefix}{unit}"
     return f"{value:,.4g} {unit}"

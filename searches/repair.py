@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from constraints.axes import complete, wide_domains
 from constraints.conflict import Verdicts
 from constraints.space import Space
 from costmodels.plans import PlanTable, decode, encode
@@ -81,9 +82,9 @@ class Repair:
 
 _TIMES = frozenset({"deadline", "on_time"})
 _LOAD = _TIMES | {"memory"}
-_DEPLOYMENT = (
-    frozenset({"cards", "servers", "power", "racks", "money_per_hour", "blast_radius"}) | _LOAD
-)
+_SPREAD = frozenset({"blast_radius"})
+"""What more instances ease."""
+_DEPLOYMENT = frozenset({"cards", "servers", "power", "racks", "money_per_hour"}) | _LOAD | _SPREAD
 
 
 def _whole_steps(start: int, end: int) -> tuple[object, ...]:
@@ -116,14 +117,14 @@ def _limit_knobs(problem: Problem) -> Iterator[Knob]:
         if current is not None:
             # A rack holds at least one server.
             steps = _whole_steps(current, max(servers, current))
-            yield Knob(f"limits.{name}", current, frozenset({name}), steps)
+            yield Knob(f"limits.{name}", current, frozenset({name, *_SPREAD}), steps)
     for name in ("power", "money_per_hour"):
         current = getattr(problem.limits, name)
         if current is not None:
-            yield Knob(f"limits.{name}", current, frozenset({name}))
+            yield Knob(f"limits.{name}", current, frozenset({name, *_SPREAD}))
     lost = problem.limits.blast_radius
     if lost is not None:
-        yield Knob("limits.blast_radius", lost, frozenset({"blast_radius"}), most=1.0)
+        yield Knob("limits.blast_radius", lost, _SPREAD, most=1.0)
 
 
 def knobs(problem: Problem, found: Verdicts) -> list[Knob]:
@@ -188,6 +189,8 @@ class _Workshop:
             return False
         space = space_of(problem)
         left = self._allowed(settings, plans)
+        # Axes that nobody states follow again: looser limits leave room for more instances.
+        left = complete(problem, {a: left.column(a) for a in wide_domains(problem)})
         for constraint in space.constraints:
             left = left.take(constraint.allowed(space.case(left)))
             if not len(left):

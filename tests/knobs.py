@@ -177,6 +177,29 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
         ["space.tp=[4]", "space.replicas=[1]", "workload.classes.continue.deadline=2 s"],
     ),
     "energy": (BURST, ["objective.currency=joules", "limits.power=11 kW", "limits.servers=1"]),
+    "unit, switch_ports, second_tier_power, air, racks and blast_radius": (
+        RACK,
+        [
+            *_SPLIT,
+            "hardware.facility={unit: 2, power: 1 kW, switch_ports: 8, second_tier_power: 2 kW, "
+            "rack: {power: 20 kW, air: 10 kW, servers: 3}}",
+            "limits={racks: 1, blast_radius: 1}",
+        ],
+    ),
+    **{
+        f"failure of a server, {kind} connections": (
+            RACK,
+            [
+                *_DENSE,
+                "space.tp=[16]",
+                "workload={kind: burst, classes: [{name: chat, sessions: 2, context: 1024, "
+                "generate: 8}], failures: [{card: 3, domain: server, at: 1 ms, stall: 10 ms}]}",
+                f"hardware.levels.rack.connections={{kind: {kind}, endpoints: 8, cache: 256 B, "
+                "miss: 1 us}",
+            ],
+        )
+        for kind in ("pairwise", "channel", "directory")
+    },
     "pipeline": (RACK, [*_DENSE, *_PROMPTS, "space.tp=[2]", "space.pp=[2]"]),
     **{name: (RACK, small(layer(**parts))) for name, parts in _LAYERS.items()},
     "pattern, repeat": (RACK, small({"repeat": 2, "layers": [layer(), layer(ffn=_MIXTURE)]})),

@@ -1,4 +1,4 @@
-"""The command line: ``planner rank | explain | check | schema | catalog | machine | import-model``.
+"""The command line: ``planner rank | explain | check | schema | catalog | machine | experts``.
 
 Results go to stdout, progress and notes to stderr. Heavy packages load inside the commands, so
 that ``planner --help`` answers at once.
@@ -202,6 +202,29 @@ def machine(
         from planner.machine_tables import show_machine
 
         show_machine(document)
+
+
+@app.command()
+def experts(
+    spec: Spec,
+    ep: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Degree of EP; all of the space else.")
+    ] = None,
+    copies: Annotated[
+        int | None,
+        typer.Option(min=0, max=4096, help="Redundant experts; the fewest that are dealt evenly."),
+    ] = None,
+    as_json: AsJson = False,
+    sets: Sets = [],  # noqa: B006 - as above
+) -> None:
+    """Place the experts of a layer on cards by how often each was chosen, against their order."""
+    from planner import experts as command
+
+    document = command.document(spec, sets, ep, copies)
+    if as_json:
+        _print_json(document)
+    else:
+        command.show(document)
 
 
 @app.command("import-model")

@@ -20,16 +20,16 @@ Counts = tuple[int, ...]
 _FINEST = 720_720
 """Parts of one choice that loads are rounded up to; exact for up to 16 copies of an expert."""
 
-_EFFORT = 0.05
-"""Deterministic time that the solver may take each time, about as many seconds."""
+_EFFORT = 0.01
+"""Deterministic time that the solver may take each time, a few times as many seconds."""
 
 _ROUNDS = 40
 """Times that the solver is asked for one layer."""
 
-_TOGETHER = 6
+_TOGETHER = 4
 """Cards whose experts the solver exchanges at once."""
 
-_CLOSE = 1 + 2e-3
+_CLOSE = 1 + 5e-3
 """A busiest card this near to a bound is left as it is: routing changes more from hour to hour."""
 
 
@@ -51,6 +51,14 @@ class Dealt:
         """Slots of the expert of each piece."""
         slots = np.bincount(self.expert, weights=self.part)
         return np.asarray(np.round(slots)[self.expert], dtype=np.float64)
+
+    def loads(self, chosen: Sequence[float] | FloatArray) -> FloatArray:
+        """Sum over each group of what falls on its pieces; ``chosen`` is how much on each expert.
+
+        Groups after the last that holds any expert are left out.
+        """
+        on_slot = np.asarray(chosen)[self.expert] / self.copies
+        return np.asarray(np.bincount(self.group, weights=on_slot * self.part))
 
 
 @dataclass(frozen=True)

@@ -134,13 +134,11 @@ def _layer(
     """Columns of :class:`Routed` for one observed layer, shape ``(3, batches)``."""
     chance = np.array(counts) * (top_k / sum(counts))
     pieces = dealt(histogram, counts, groups, copies)
-    share = chance[pieces.expert] / pieces.copies
-    tasks, active = np.zeros(groups), np.zeros((groups, len(batches)))
-    np.add.at(tasks, pieces.group, pieces.part * share)
-    np.add.at(active, pieces.group, pieces.part[:, None] * _drawn(share, batches))
-    return np.stack(
-        [_drawn(chance, batches).sum(axis=0), active.max(axis=0), tasks.max() * batches]
-    )
+    active = np.zeros((groups, len(batches)))
+    on_slot = _drawn(chance[pieces.expert] / pieces.copies, batches)
+    np.add.at(active, pieces.group, pieces.part[:, None] * on_slot)
+    tasks = pieces.loads(chance).max() * batches
+    return np.stack([_drawn(chance, batches).sum(axis=0), active.max(axis=0), tasks])
 
 
 def _drawn(chance: FloatArray, tokens: FloatArray) -> FloatArray:

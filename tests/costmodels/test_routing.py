@@ -19,7 +19,7 @@ from costmodels.plans import IntArray
 from specs.ffn import MoeFfn
 from specs.routing import HistogramRouting, SkewRouting
 
-NEARLY = 1 + 2e-3
+NEARLY = 1 + 5e-3
 """A placement this near to the lightest is taken."""
 
 COLUMNS = ("active", "busiest_active", "busiest_tasks")
@@ -57,13 +57,6 @@ def route(
 def even_copies(experts: int, groups: int, rounds: int = 0) -> int:
     """Copies that let experts be dealt evenly, ``rounds`` more on every card."""
     return -experts % groups + rounds * groups
-
-
-def loads(counts: Counts, groups: int, copies: int) -> np.ndarray:
-    """Choices that fall on each card when experts are dealt in order."""
-    pieces = contiguous(len(counts), groups, copies)
-    chosen = np.array(counts)[pieces.expert] / pieces.copies * pieces.part
-    return np.bincount(pieces.group, weights=chosen, minlength=groups)
 
 
 # Placement
@@ -124,7 +117,7 @@ def test_a_placement_holds_every_expert_in_equal_slots(
 @given(counts_of_experts, some_groups, st.integers(0, 2))
 def test_balanced_is_no_heavier_than_contiguous(counts: Counts, groups: int, rounds: int) -> None:
     copies = even_copies(len(counts), groups, rounds)
-    heaviest = loads(counts, groups, copies).max()
+    heaviest = contiguous(len(counts), groups, copies).loads(counts).max()
     assert balanced(counts, groups, copies).busiest <= heaviest * NEARLY
 
 

@@ -3,6 +3,8 @@
 A failure domain of F cards is an aligned block of them: cards kF to (k + 1)F - 1.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from costmodels.collectives.connections import all_hosts_seconds
@@ -10,8 +12,9 @@ from costmodels.collectives.domains import (
     Cards,
     domain_sizes,
     instances_held,
+    last_card,
     servers_spanned,
-    servers_used,
+    slots,
 )
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.hardware import HardwareSpec
@@ -64,25 +67,30 @@ def sessions_lost(problem: Problem, plans: PlanTable, cards: int) -> FloatArray:
     _, rows, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     few = plans.take(rows)
     lost = np.zeros(len(few))
-    for block in range(_blocks(problem.hardware, few, cards)):
+    for block in _telling_blocks(problem.hardware, few, cards):
         first, end = instances_on(problem.hardware, few, block * cards, cards)
         lost = np.maximum(lost, _dealt(problem, few, end) - _dealt(problem, few, first))
     return lost[inverse.reshape(-1)]
 
 
-def _blocks(hardware: HardwareSpec, plans: PlanTable, cards: int) -> int:
-    """Blocks of ``cards`` cards after which nothing new follows.
+def _telling_blocks(hardware: HardwareSpec, plans: PlanTable, cards: int) -> Iterator[IntArray]:
+    """Yield for each plan a block at a time, the one that loses most among them.
 
-    Instances repeat from domain to domain, so they meet blocks alike after the least common
-    multiple of both sizes; and no block matters behind the last instance. The first blocks lose
-    most: later ones repeat them, with the instances that a rotation reaches last.
+    A block that holds no end of an instance lies within one, so small blocks are tried where
+    instances end, and large ones one after the other. Where domains hold whole blocks, instances
+    meet them alike from slot to slot, else from domain to domain, after the least common multiple
+    of both; what follows loses no more, as a rotation reaches the first instances first.
     """
-    sizes = domain_sizes(hardware, plans)
-    period = np.zeros_like(plans.tp) + sizes[-1]
-    for size in reversed(sizes):
-        period = np.where(plans.cards <= size, size, period)
-    last = -(-servers_used(hardware, plans) * hardware.server.cards // cards)
-    return int(np.minimum(np.lcm(period, cards) // cards, last).max(initial=0))
+    domain, slot, per_domain = slots(hardware, plans)
+    whole = domain % cards == 0
+    step = np.where(whole, slot, domain)
+    period = np.lcm(step, cards)
+    ends = np.minimum(period // step * np.where(whole, 1, per_domain), plans.replicas)
+    blocks = np.minimum(period, last_card(hardware, plans, plans.replicas - 1) + cards) // cards
+    large = cards >= plans.cards
+    for count in range(int(np.where(large, blocks, ends).max(initial=0))):
+        one = np.full_like(plans.tp, count)
+        yield np.where(large, one, last_card(hardware, plans, one) // cards)
 
 
 def _dealt(problem: Problem, plans: PlanTable, instances: IntArray) -> FloatArray:

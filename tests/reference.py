@@ -42,6 +42,7 @@ class Plan:
     expert_tp: int
     redundant_experts: int
     replicas: int
+    domain: int | None
     microbatches: int
     allreduce: str
     alltoall: str
@@ -334,13 +335,34 @@ class Reference:
 
     # Collectives (6-9), (6-10)
 
-    def links(self, ranks: int, stride: int) -> tuple[float, float]:
-        """Start-up time and bandwidth of the innermost level that joins the group."""
-        for level in self.problem.hardware.levels:
-            if self.plan.cards <= level.size or level.size % (ranks * stride) == 0:
-                return level.latency, level.bandwidth
-        outermost = self.problem.hardware.levels[-1]
-        return outermost.latency, outermost.bandwidth
+    @property
+    def levels(self) -> list[tuple[int, float, float]]:
+        """Cards of one domain, α and β of each level, the innermost as large as planned."""
+        innermost, *outer = self.problem.hardware.levels
+        sizes = [self.plan.domain or innermost.size, *(level.size for level in outer)]
+        found = []
+        for size, level in zip(sizes, self.problem.hardware.levels, strict=True):
+            assert level.latency is not None and level.bandwidth is not None
+            found.append((size, level.latency, level.bandwidth * level.links))
+        return found
+
+    def legs(self, ranks: int, stride: int) -> list[tuple[float, float, int, int]]:
+        """Levels that a group crosses: α, β, the ranks that one domain joins, and those inside.
+
+        Joined are the largest equal parts of the group that domains hold whole.
+        """
+        found, inner = [], 1
+        for size, alpha, beta in self.levels:
+            whole = self.plan.cards <= size or size == self.levels[-1][0]
+            outer = max(
+                part
+                for part in range(1, ranks + 1)
+                if ranks % part == 0 and (whole or part == 1 or size % (part * stride) == 0)
+            )
+            if outer > inner:
+                found.append((alpha, beta, outer, inner))
+            inner = outer
+        return found
 
     def servers(self, ranks: int, stride: int) -> int:
         size = self.problem.hardware.server.cards
@@ -372,16 +394,51 @@ class Reference:
         known = self.measured(operation, ranks, stride, size)
         if known is not None:
             return known
-        alpha, beta = self.links(ranks, stride)
-        if operation == "allreduce":
-            ring = 2 * (ranks - 1) * alpha + 2 * (ranks - 1) * size / (ranks * beta)
-            tree = 2 * math.ceil(math.log2(ranks)) * (alpha + size / beta)
-            return {"ring": ring, "tree": tree, "auto": min(ring, tree)}[self.plan.allreduce]
+        legs = self.legs(ranks, stride)
+        alpha, beta, _, _ = legs[-1]
+        if operation == "all_to_all":
+            return self.all_to_all(legs, size)
+        # One ring inside another: the share of a card shrinks on the way out.
+        half = sum((o / i - 1) * (a + size / i / (o / i * b)) for a, b, o, i in legs)
+        ring = (ranks - 1) * (alpha + size / (ranks * beta))
         if operation in ("all_gather", "reduce_scatter"):
-            return (ranks - 1) * (alpha + size / (ranks * beta))
-        assert operation == "all_to_all"
-        rounds = {"pairwise": ranks - 1}.get(self.plan.alltoall, 1)
-        return rounds * alpha + size / beta
+            return min(ring, half)
+        tree = 2 * math.ceil(math.log2(ranks)) * (alpha + size / beta)
+        # Behind switches all pairs are equally far, so it matters not which exchange first.
+        pairs = sum(self.in_pairs(o // i, a, size / i / b) for a, b, o, i in legs)
+        return {
+            "ring": 2 * ring,
+            "tree": tree,
+            "hierarchical": 2 * half,
+            "auto": min(2 * ring, tree, 2 * half),
+            "recursive": pairs,
+            "swing": pairs,
+        }[self.plan.allreduce]
+
+    def in_pairs(self, ranks: int, alpha: float, whole: float) -> float:
+        """Recursive halving and doubling; ``whole`` is the time that the vector takes (6.5.1)."""
+        seconds, ranks_left, share = 0.0, ranks, 0.5
+        while ranks_left > 1:
+            seconds += 2 * (alpha + share * whole)
+            ranks_left, share = ranks_left // 2, share / 2
+        extra = ranks & (ranks - 1)
+        return seconds + (2 * (alpha + whole) if extra else 0.0)
+
+    def all_to_all(self, legs: list[tuple[float, float, int, int]], size: float) -> float:
+        """Each peer over the level that reaches it, or all inside some level over that one."""
+        assert self.problem.assumptions.alltoall_levels == "added"
+        peers = legs[-1][2] - 1
+
+        def send(alpha: float, beta: float, some: int) -> float:
+            rounds = some if self.plan.alltoall == "pairwise" else 1
+            return rounds * alpha + size * some / peers / beta
+
+        def first(start: int) -> float:
+            alpha, beta, outer, _ = legs[start]
+            rest = (send(a, b, o - i) for a, b, o, i in legs[start + 1 :])
+            return send(alpha, beta, outer - 1) + sum(rest)
+
+        return min(first(start) for start in range(len(legs)))
 
     # Operators (6-2)
 

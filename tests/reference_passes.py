@@ -111,7 +111,7 @@ class Passes(Reference):
         tokens = load.whole * load.new
         active = ffn.experts * (1 - (1 - ffn.top_k / ffn.experts) ** tokens)
         copies = 1 + plan.redundant_experts / ffn.experts
-        read = min(active / plan.ep * copies, self.slots(ffn))
+        read = min(max(active / plan.ep * copies, 1.0 if tokens else 0.0), self.slots(ffn))
         numbers, size = self.one_expert(ffn)
         tasks = tokens * ffn.top_k / plan.ep
         found = self.operator("experts", 2 * tasks * numbers, read * size)
@@ -240,10 +240,10 @@ class Passes(Reference):
         found = []
         for stage in range(self.plan.pp - 1):
             cards = range(stage * self.plan.stage, (stage + 1) * self.plan.stage)
-            level = next(
-                level
-                for level in self.problem.hardware.levels
-                if all(c // level.size == (c + self.plan.stage) // level.size for c in cards)
+            alpha, beta = next(
+                (alpha, beta)
+                for domain, alpha, beta in self.levels
+                if all(c // domain == (c + self.plan.stage) // domain for c in cards)
             )
-            found.append(level.latency + size / level.bandwidth)
+            found.append(alpha + size / beta)
         return found

@@ -1,0 +1,172 @@
+"""The levels that a group of ranks crosses, and start-up time and bandwidth on each.
+
+A group larger than a domain meets in parts: cards of one domain on its level, one rank of every
+part on the level around it, and so on. Each of these meetings is a *leg*. All arrays have shape
+``(plans,)``; a level that no plan crosses has no leg, so it may state no figures.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from costmodels.collectives import connections, staging, topology
+from costmodels.collectives.domains import Cards, domain_sizes, joined
+from costmodels.collectives.switches import tiers_crossed
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from specs.fabric import Level, Staging, Switch
+from specs.hardware import HardwareSpec
+
+Links = tuple[FloatArray, FloatArray]
+"""Start-up seconds α of a message, and bytes per second β of one card per direction."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """What a group does on one level.
+
+    ``domain``   cards of one domain of the level
+    ``ranks``    ranks of the group that one domain joins
+    ``inner``    those of them that a domain further inside joins already
+    ``stride``   distance between neighbouring ranks
+    ``hosts``    servers that an instance fills, for the state of connections
+    ``efficiency``  share of the bandwidth that is reached
+    """
+
+    level: Level
+    domain: Cards
+    ranks: IntArray
+    inner: IntArray
+    stride: IntArray
+    hosts: IntArray
+    efficiency: float
+
+    @property
+    def parts(self) -> IntArray:
+        """Ranks that meet on this level, one of each part that is joined further inside."""
+        return self.ranks // self.inner
+
+    @property
+    def apart(self) -> IntArray:
+        """Distance between the ranks that meet."""
+        return self.stride * self.inner
+
+    @property
+    def crossed(self) -> BoolArray:
+        """Whether the group of each plan has something to exchange on this level."""
+        return self.ranks > self.inner
+
+    def ring(self) -> Links:
+        """Links of a ring over all ranks, each of which sends to the next one."""
+        return self._start_up(2, self.stride), self._ring_rate(self.ranks, self.stride)
+
+    def ring_of_parts(self) -> Links:
+        """Links of a ring over the ranks that meet, while all other such rings do the same."""
+        return self._start_up(2, self.apart), self._ring_rate(self.parts, self.apart)
+
+    def pairs(self) -> Links:
+        """Links of two ranks that exchange with each other, as far apart as any."""
+        return self._start_up(self.ranks, self.stride), self._ring_rate(2, self.stride)
+
+    def everybody(self) -> Links:
+        """Links of ranks that each exchange with all others."""
+        beta = self._rate(
+            lambda: topology.alltoall_share(self.level, self.ranks, self.stride),
+            staging.alltoall_bandwidth,
+        )
+        return self._start_up(self.ranks, self.stride), beta
+
+    def neighbours(self) -> Links:
+        """Links of two cards that stand beside each other, one link of each."""
+        dimensions = max(len(topology.grid(self.level)[0]), 1)
+        beta = self.level.beta * self.efficiency / (topology.LINKS_OF_LINE * dimensions)
+        return self._start_up(1, self.stride), np.asarray(beta)
+
+    def _start_up(self, ranks: Cards, stride: IntArray) -> FloatArray:
+        """α between the farthest two of some ranks; a network of switches is that of the group."""
+        level = self.level
+        found: FloatArray = np.asarray(level.alpha)
+        if level.hop:
+            if isinstance(level.topology, Switch):
+                ranks, stride = self.ranks, self.stride
+            passed = topology.chips_passed(level, self.domain, ranks, stride)
+            found = found + passed * level.hop
+        if level.connections:
+            found = found + connections.wait(level.connections, self.hosts)
+        return found
+
+    def _ring_rate(self, ranks: Cards, stride: IntArray) -> FloatArray:
+        return self._rate(
+            lambda: topology.ring_share(self.level, ranks, stride), staging.ring_bandwidth
+        )
+
+    def _rate(
+        self,
+        share: Callable[[], FloatArray],
+        staged: Callable[[Staging, IntArray], FloatArray],
+    ) -> FloatArray:
+        """β, of which a switch gives less between its chips, and another network a ``share``.
+
+        Transfers through the memory of hosts are no faster than ``staged`` for the whole group.
+        """
+        level = self.level
+        found: FloatArray = np.asarray(level.beta)
+        if not isinstance(level.topology, Switch):
+            found = found * share()
+        elif level.topology.radix is not None and level.topology.oversubscription > 1:
+            tiers = tiers_crossed(level.topology, self.domain, self.ranks, self.stride)
+            found = found / np.where(tiers > 1, level.topology.oversubscription, 1.0)
+        if level.staging:
+            found = np.minimum(found, staged(level.staging, self.ranks))
+        return found * self.efficiency
+
+
+@dataclass(frozen=True)
+class Route:
+    """Groups of ranks, one for each plan, and the levels that they cross."""
+
+    hardware: HardwareSpec
+    plans: PlanTable
+    ranks: IntArray
+    stride: IntArray
+    efficiency: float = 1.0
+    alltoall_levels: Literal["added", "overlapped", "outermost"] = "added"
+
+    @cached_property
+    def legs(self) -> list[Leg]:
+        """What the groups do on each level that any of them crosses, inside first."""
+        return self._legs([])
+
+    @cached_property
+    def cuts(self) -> list[Leg]:
+        """The legs, and before them those inside innermost domains as if built smaller.
+
+        What runs on small domains also runs on a large one that holds them.
+        """
+        found, domain = list[IntArray](), domain_sizes(self.hardware, self.plans)[0]
+        inner = np.ones_like(self.ranks)
+        for size in self.hardware.levels[0].sizes[:-1]:
+            parts = joined(self.plans, self.ranks, self.stride, size)
+            # Sizes that the parts further inside or the domain do not fit cut nothing.
+            fits = (parts % inner == 0) & (domain % size == 0)
+            inner = np.where(fits, parts, inner)
+            found.append(inner)
+        return self._legs(found) if found else self.legs
+
+    def _legs(self, parts: list[IntArray]) -> list[Leg]:
+        """Legs of all levels, after those that meet in some ``parts`` of innermost domains."""
+        levels, sizes = self.hardware.levels, domain_sizes(self.hardware, self.plans)
+        steps = [(levels[0], sizes[0], part) for part in parts]
+        for level, size in zip(levels[:-1], sizes[:-1], strict=True):
+            steps.append((level, size, joined(self.plans, self.ranks, self.stride, size)))
+        # The outermost level joins whatever no other one does.
+        steps.append((levels[-1], sizes[-1], self.ranks))
+        hosts = -(-self.plans.cards // self.hardware.server.cards)
+        found, inner = list[Leg](), np.ones_like(self.ranks)
+        for level, size, ranks in steps:
+            if (ranks > inner).any():
+                found.append(Leg(level, size, ranks, inner, self.stride, hosts, self.efficiency))
+            inner = ranks
+        return found

@@ -13,14 +13,14 @@ import numpy as np
 from costmodels import facility
 from costmodels.collectives import connections, switches, topology
 from costmodels.collectives.algorithms import ring_allreduce
-from costmodels.collectives.crossing import ALGORITHMS, Route
+from costmodels.collectives.crossing import ALGORITHMS
 from costmodels.collectives.measures import (
     algorithm_bandwidth,
     bus_bandwidth,
     hiding_width,
     payback_calls,
 )
-from costmodels.collectives.routes import legs
+from costmodels.collectives.routes import Route
 from costmodels.plans import PlanTable
 from specs.fabric import Level, Switch, Torus
 from specs.formats import BITS
@@ -98,6 +98,8 @@ def _memory(hardware: HardwareSpec, name: str) -> Document:
         "bounds_bytes_per_s": bounds,
         "read_all_s": memory.share / memory.rate,
         "random_reads_per_s": memory.random_reads,
+        "reads_in_flight": memory.in_flight,
+        "reads_in_flight_needed": memory.reads_in_flight_needed,
         "latency_s": memory.latency,
         "port": memory.port or name,
         "writable": memory.writable,
@@ -168,8 +170,8 @@ def _rewiring(level: Level, ranks: int, size: float) -> Document | None:
 def _collectives(hardware: HardwareSpec, ranks: int, size: float) -> Document:
     """Every operation by every algorithm, over neighbouring cards of one instance."""
     plans = PlanTable.from_columns({"tp": [ranks]})
-    route = Route(legs(hardware, plans, plans.tp, np.ones_like(plans.tp)))
-    vector, several = np.array([size]), len(route.legs) > 1
+    route = Route(hardware, plans, plans.tp, np.ones_like(plans.tp))
+    vector, several = np.array([size]), len(route.cuts) > 1
     # An algorithm that never ends is one that this network does not have, and what works level by
     # level needs more than one. A single card exchanges nothing.
     rows = [

@@ -1,5 +1,6 @@
 """What a user may say of the memories that a card reaches."""
 
+import math
 from typing import Literal, Self, get_args
 
 from pydantic import model_validator
@@ -65,6 +66,14 @@ class MemoryTier(Spec):
     def rate(self) -> float:
         """Bytes per second that one card reads: min(B_path, u·q / L) of (6-12), and its share."""
         return min(self.bounds.values())
+
+    @property
+    def reads_in_flight_needed(self) -> int | None:
+        """Reads under way that are enough to keep the path busy; ``None`` if not stated."""
+        if not (self.latency and self.transaction):
+            return None
+        fastest = min(rate for name, rate in self.bounds.items() if name != "window")
+        return math.ceil(fastest * self.latency / self.transaction)
 
 
 class Memory(Spec):

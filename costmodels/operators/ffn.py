@@ -55,7 +55,9 @@ def _experts(problem: Problem, ffn: MoeFfn, plans: PlanTable, pass_: Pass) -> Op
     """Routed experts of the busiest group."""
     outcome = routed(problem, ffn, plans, pass_)
     slots = sharding.experts_per_group(ffn, plans, problem.assumptions)
-    read = np.minimum(outcome.busiest_active, slots)
+    # A group that any token reaches reads one expert at least: there are no parts of an expert.
+    least = np.minimum(np.ceil(outcome.busiest_active), 1.0)
+    read = np.minimum(np.maximum(outcome.busiest_active, least), slots)
     numbers, size = sharding.expert_share(problem.model, ffn, plans)
     flops = 2.0 * outcome.busiest_tasks * numbers
     return Operator("experts", "experts", "experts", flops, read * size)

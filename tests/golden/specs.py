@@ -1,11 +1,17 @@
 """Specs that several golden tests ask, and the answers to them."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from planner import rank
 
 Document = dict[str, Any]
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+SUPERNODES = str(EXAMPLES / "chapter6/6-11-supernodes.yaml")
+"""256 cards in supernodes of several sizes, under the assumptions of section 6.7.4."""
 
 
 def holding(model: str, context: int, cards: int, space: str) -> str:

@@ -25,12 +25,12 @@ from specs.load import load_problem
 from specs.model import Layer, ModelSpec
 from specs.problem import Problem
 from specs.tensors import Matrix
-from tests.golden.specs import holding, only, ranking, steady
+from tests.golden.records import RECORDS, covers
+from tests.golden.specs import holding, only, steady
 
 GOLDEN = json.loads(Path(__file__).with_name("models.json").read_text("utf-8"))
 MODELS = GOLDEN["models"]
 LEDGERS = GOLDEN["ledgers"]
-RECORDS = {record["id"]: record for record in GOLDEN["records"]}
 
 ONE = PlanTable.from_columns({"tp": [1]})
 """The neutral plan: one card."""
@@ -289,6 +289,7 @@ def test_label_of_a_model_without_an_exact_count() -> None:
     assert f"{total / 1e9:.0f}B" == MODELS[V3]["parameters_label"]
 
 
+@covers("6.3.3/capacity-classes")
 def test_capacity_classes() -> None:
     """Parameters at two bytes; the half-byte figures are rounded in the source (6.3.3)."""
     expected = RECORDS["6.3.3/capacity-classes"]["recomputed"]
@@ -459,6 +460,7 @@ def test_flops_of_a_step(name: str) -> None:
     assert at_8192 == MODELS[name]["decode_flops"]["8192"]
 
 
+@covers("v41-forward/flops")
 def test_flops_of_steps_of_v41() -> None:
     record = RECORDS["v41-forward/flops"]
     found = [decode_work(problem(V41), h)["flops"] for h in record["inputs"]["history"]]
@@ -601,6 +603,7 @@ def test_flops_of_a_prefill_of_v41() -> None:
 # Plans
 
 
+@covers("6.3.3/v4flash-pp8-placement")
 def test_placement_over_eight_stages() -> None:
     """Whole layers in order; the fullest stage is the last, which holds the draft module, too.
 
@@ -683,44 +686,3 @@ def test_shapes_are_the_published_ones(name: str) -> None:
         assert moe.experts == published["experts"]
         assert moe.top_k == published["top_k"]
         assert moe.intermediate == published["expert_intermediate"]
-
-
-SUPERNODE = """
-model: {base: deepseek-v4.1-flash, overrides: {draft: null, modules: []}}
-hardware:
-  name: supernode of 64
-  card: {name: H100 SXM, peak: {bf16: 989.4 TFLOP/s, fp8: 1978.9 TFLOP/s}}
-  memory: {hbm: {capacity: 80 GB, bandwidth: 3350 GB/s}}
-  server: {cards: 64}
-  cards: 64
-  levels: [{name: domain, size: 64, bandwidth: 450 GB/s, latency: 0.833 us}]
-workload:
-  kind: steady
-  classes: [{name: chat, context: 199999, prompt: 0, generate: 1, tpot: 50 ms}]
-space:
-  {tp: [1], attention_dp: [64], ep: [64], expert_tp: [1], replicas: [1], alltoall: [direct]}
-assumptions:
-  {billing: used, overlap: whole_step, routing: uniform_without_replacement, steady_context: start,
-   expert_split: fractional, activations: in_workspace, compressor_state: in_workspace,
-   workspace: 2 GiB, count_norms: false}
-cost_model: roofline
-"""
-
-
-@pytest.mark.parametrize(("rate", "key"), [("bf16", "book_tok"), ("own", "fp8_peak_tok")])
-def test_the_rate_of_a_format_decides_a_supernode(rate: str, key: str) -> None:
-    """At the FP8 rate 64 cards wait for memory in place of computing, and the answer says so.
-
-    The record deals the projections of the Engram tables over the cards, where each of ours holds
-    them whole: 0.3 GB less room, two sessions a card. That hides where computing decides, and
-    takes 1 % where reading does.
-    """
-    published = RECORDS["derived/supernode-fp8-peak"]["recomputed"]["64"]
-    document = ranking(SUPERNODE, f"assumptions.matmul_dtype={rate}")
-    (plan,) = document["plans"]
-    found = plan["outcome"]["tokens_per_s_per_card"]
-    assert found == near(published[key], rel=1e-4 if rate == "bf16" else 0.011)
-    bound = {"bf16": "bound_bf16", "own": "bound_fp8"}[rate]
-    assert plan["step"]["bound_by"] == {"compute": "compute", "memory": "hbm"}[published[bound]]
-    said = any("hangs on hardware.card.peak.fp8" in note for note in document["warnings"])
-    assert said is (rate == "own")

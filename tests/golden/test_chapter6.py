@@ -2,7 +2,7 @@
 
 Each test covers one record of ``chapter6.json``; ``covers`` notes which. Records
 whose inputs are bare messages or component times have no plan, so their tests call the closed
-forms of the cost model: ``FORMULA_ONLY`` lists them.
+forms of the cost model: ``FORMULA_ONLY`` in ``records.py`` lists them.
 """
 
 import importlib
@@ -23,27 +23,18 @@ from costmodels.operators.work import Pass
 from costmodels.pipeline import makespan
 from costmodels.plans import PlanTable
 from specs.load import load_problem
-from tests.golden.records import RECORDS, covered, covers, near, recomputed
+from tests.golden.records import (
+    FORMULA_ONLY,
+    PARTLY,
+    RECORDS,
+    covered,
+    covers,
+    near,
+    recomputed,
+)
 from tests.golden.specs import Document, holding, only, ranking, steady
 
 ROOT = Path(__file__).resolve().parents[2]
-
-FORMULA_ONLY = {
-    "6.2.5/pp": "bare stage times",
-    "6.4.2/ring-tree": "messages of given sizes, except the TP8 step with the tree",
-    "6.2.2/ffn-tp4": "one matrix triple of one layer, without a plan",
-    "6.2.2/meshslice": "shards on a two-dimensional mesh, which is no axis of a plan",
-    "6.2.4/cp-causal-balance": "eight positions, without a model",
-}
-
-PARTLY = {
-    "6.2.2/dense-moe": "the third model has linear attention, which no model of the catalogue has",
-    "6.3.1/tp2xep4": "prefill8192_send is the bytes of a decode step times 8192",
-    "6.3.2/route-cases": "FLOP of the busiest group are computed from its tasks",
-    "6.5.5/ub-latency": "latencies of the stages and requests a microsecond are data of chapter 7",
-    "6.5.1/tp16-two-servers": "flat and NVLink-domain rings over 16 cards are closed forms only",
-}
-"""Records that are covered but for the values named here."""
 
 FOUR_128K = str(ROOT / "examples/qwen3-32b-128k-hgx-h100.yaml")
 FOUR_32K = str(ROOT / "examples/qwen3-32b-32k-hgx-h100.yaml")

@@ -50,7 +50,7 @@ CHANGED = [
     ("no degrees", ("space", "tp"), [], "space.tp", "must not be empty"),
     ("opne", ("space", "tp"), "opne", "space.tp", "or 'open' (got opne). Did you mean 'open'?"),
     ("algorithm", ("space", "allreduce"), "rng", "space.allreduce", "Did you mean 'ring'?"),
-    ("algorithms", ("space", "allreduce"), ["rng"], "space.allreduce[0]", "auto, ring or tree"),
+    ("algorithms", ("space", "allreduce"), ["rng"], "space.allreduce[0]", "recursive or swing"),
     ("switch", ("space", "sp"), ["x"], "space.sp[0]", "expected true or false"),
     ("axis", ("space", "ttp"), [1], "space.ttp", "unknown key. Did you mean 'tp'?"),
     ("rules", ("space", "where"), "tp < 3", "space.where", "expected a list"),
@@ -195,7 +195,7 @@ def test_many_faults_are_counted(changed: Callable[..., dict[str, Any]]) -> None
     assert str(caught.value.faults[-1]) == "10 more faults of this kind are not shown"
 
 
-@pytest.mark.parametrize("change", ["space.domain=[1]", "limits.racks=2", "space.kv_tier=host"])
+@pytest.mark.parametrize("change", ["space.role=both", "space.prefill=[1]", "space.decode=[1]"])
 def test_a_word_for_later_is_not_called_unknown(change: str) -> None:
     with pytest.raises(SpecError, match=r"not available in this version$"):
         load_problem("examples/qwen3-32b-128k-hgx-h100.yaml", [change])

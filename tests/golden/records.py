@@ -55,7 +55,7 @@ PARTLY = {
     "6.3.2/route-cases": "FLOP of the busiest group are computed from its tasks",
     "6.5.1/tp16-two-servers": "flat and NVLink-domain rings over 16 cards are closed forms only",
     "6.5.5/ub-latency": "latencies of the stages and requests a microsecond are data of chapter 7",
-    "9.4.1/ep-scale-skew": "means and percentiles of random routing are a Monte Carlo of the source",
+    "9.4.1/ep-scale-skew": "means and percentiles of random routing are a Monte Carlo",
 }
 """Records that are covered but for the values named here."""
 

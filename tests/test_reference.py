@@ -25,7 +25,7 @@ from tests.reference_passes import Passes
 from tests.reference_sessions import Sessions
 from tests.strategies import changed, planned
 
-OTHER_AXES = {"deepseek-v4-pro-chat-hgx-h200"}
+OTHER_AXES = {"deepseek-v4-pro-chat-hgx-h200", "supernode-sizing"}
 """Examples with axes that the reference does not know; golden tests have their numbers."""
 
 EXAMPLES = [

@@ -196,10 +196,11 @@ PLAN_AXIS = {"allreduce": "allreduce", "all_to_all": "alltoall"}
 def is_usual(name: str, route: Route) -> bool:
     """Whether libraries choose an algorithm by themselves, and it is worth a look on this route.
 
-    Exchanges in pairs only run where a plan names them.
+    Exchanges in pairs only run where a plan names them; one partner a round is never faster than
+    all messages at once.
     """
     match name:
-        case "recursive" | "swing":
+        case "recursive" | "swing" | "pairwise":
             return False
         case "hierarchical":
             return len(route.cuts) > 1

@@ -83,11 +83,11 @@ def bytes_sent(exchange: Exchange) -> FloatArray:
 def deployment_links(hardware: HardwareSpec, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
     """Start-up time and bandwidth of the innermost level that joins all instances."""
     cards, one = plans.total_cards, np.ones_like(plans.tp)
-    hosts = -(-cards // hardware.server.cards)
+    server = hardware.server.cards
     alpha, beta = np.full(len(plans), np.nan), np.full(len(plans), np.nan)
     outside = np.full(len(plans), True)
     for level, domain in zip(hardware.levels, domain_sizes(hardware, plans), strict=True):
-        start_up, rate = Leg(level, domain, cards, one, one, hosts, 1.0).pairs()
+        start_up, rate = Leg(level, domain, cards, one, one, cards, server, 1.0).pairs()
         # What is wider than all levels counts as joined by the outermost one.
         alpha, beta = np.where(outside, start_up, alpha), np.where(outside, rate, beta)
         outside = outside & (cards > domain)
@@ -103,7 +103,7 @@ def boundary_seconds(
     stages lie in different domains of it.
     """
     stage, cards, one = plans.stage_cards, plans.cards, np.ones_like(plans.tp)
-    hosts = -(-cards // hardware.server.cards)
+    server = hardware.server.cards
     total = np.zeros(len(plans))
     slowest = np.zeros(len(plans))
     crossing = plans.pp - 1
@@ -114,7 +114,7 @@ def boundary_seconds(
             beyond = np.where(domain % stage == 0, (cards - 1) // domain, plans.pp - 1)
             beyond = np.where(cards <= domain, 0, beyond)
         here = crossing - beyond
-        alpha, beta = Leg(level, domain, 2 * one, one, stage, hosts, efficiency).pairs()
+        alpha, beta = Leg(level, domain, 2 * one, one, stage, cards, server, efficiency).pairs()
         once = alpha + size / beta
         # A level that no boundary crosses may state no figures.
         total = total + np.where(here > 0, here * once, 0.0)

@@ -31,7 +31,8 @@ class Leg:
     ``ranks``    ranks of the group that one domain joins
     ``inner``    those of them that a domain further inside joins already
     ``stride``   distance between neighbouring ranks
-    ``hosts``    servers that an instance fills, for the state of connections
+    ``cards``    cards that work together, for the state of connections between their servers
+    ``server``   cards of one server
     ``efficiency``  share of the bandwidth that is reached
     """
 
@@ -40,7 +41,8 @@ class Leg:
     ranks: IntArray
     inner: IntArray
     stride: IntArray
-    hosts: IntArray
+    cards: IntArray
+    server: int
     efficiency: float
 
     @property
@@ -94,7 +96,8 @@ class Leg:
             passed = topology.chips_passed(level, self.domain, ranks, stride)
             found = found + passed * level.hop
         if level.connections:
-            found = found + connections.wait(level.connections, self.hosts)
+            hosts = -(-self.cards // self.server)
+            found = found + connections.wait(level.connections, hosts)
         return found
 
     def _ring_rate(self, ranks: Cards, stride: IntArray) -> FloatArray:
@@ -163,10 +166,12 @@ class Route:
             steps.append((level, size, joined(self.plans, self.ranks, self.stride, size)))
         # The outermost level joins whatever no other one does.
         steps.append((levels[-1], sizes[-1], self.ranks))
-        hosts = -(-self.plans.cards // self.hardware.server.cards)
+        cards, server = self.plans.cards, self.hardware.server.cards
         found, inner = list[Leg](), np.ones_like(self.ranks)
         for level, size, ranks in steps:
             if (ranks > inner).any():
-                found.append(Leg(level, size, ranks, inner, self.stride, hosts, self.efficiency))
+                found.append(
+                    Leg(level, size, ranks, inner, self.stride, cards, server, self.efficiency)
+                )
             inner = ranks
         return found

@@ -126,6 +126,11 @@ def _kept(tensor: str, stored: Raw) -> list[str]:
 
 VARIANTS: dict[str, tuple[str, list[str]]] = {
     "mixture with dispatch": (RACK, _SPLIT),
+    "skewed experts": (RACK, [*_SPLIT, "assumptions.routing={kind: skew, factor: 2}"]),
+    "observed experts": (
+        RACK,
+        [*_SPLIT, f"assumptions.routing={{kind: histogram, counts: [{[9] * 16 + [1] * 112}]}}"],
+    ),
     "prompts": (RACK, [*_PROMPTS, *_SPLIT]),
     "computing takes longest": (
         RACK,

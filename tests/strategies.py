@@ -187,6 +187,7 @@ def assumptions(draw: Draw) -> Raw:
             "balanced",
             "concentrated",
             "concentrated_spread",
+            {"kind": "skew", "factor": 1.5},
         ],
         "expert_split": ["whole", "whole", "fractional"],
         "read_shards": ["exact", "exact", "even", "pooled"],

@@ -142,6 +142,15 @@ def occurrences(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
+def _is_key(problem: Problem, path: str) -> bool:
+    """Whether the path leads through the kinds that this problem has."""
+    try:
+        paths.get(problem, path)
+    except SpecError:
+        return False
+    return True
+
+
 @cache
 def found(name: str) -> dict[str, list[str]]:
     """Concrete paths of a variant by generic path; unset choices of words count as set."""
@@ -151,7 +160,7 @@ def found(name: str) -> dict[str, list[str]]:
         by_leaf.setdefault(one_place(generic(path, problem)), []).append(path)
     for leaf, place in PLACES.items():
         if leaf not in by_leaf and "[]" not in leaf and schema.words(place):
-            by_leaf[leaf] = [leaf]
+            by_leaf |= {leaf: [leaf]} if _is_key(problem, leaf) else {}
     return by_leaf
 
 
@@ -160,7 +169,7 @@ def other_values(place: Any, value: Any) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
     words = [word for word in schema.words(place) if word != value]
-    if isinstance(value, str) or (value is None and words):
+    if isinstance(value, str | BaseModel) or (value is None and words):
         return words
     whole = schema.is_whole(place) or isinstance(value, int)
     tries = [value * 2, value / 2, value + 1, value - 1, value + 4, value / 100]

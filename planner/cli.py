@@ -149,7 +149,7 @@ def schema() -> None:
 def catalog(
     kind: Annotated[
         str | None,
-        typer.Argument(help="models, hardware, workloads, cost-models or constraints."),
+        typer.Argument(help="models, hardware, workloads, routing, cost-models or constraints."),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="Entry to show whole.")] = None,
     as_json: AsJson = False,

@@ -6,14 +6,17 @@ groups. Shapes ``(plans,)``.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from costmodels.operators import expert_placement
-from costmodels.operators.expert_placement import Dealt
 from costmodels.plans import FloatArray, IntArray
 from specs.ffn import MoeFfn
 from specs.routing import HistogramRouting, SkewRouting
+
+_BLOCK = 2**22
+"""Chances that are worked out at once: 32 MB."""
 
 _NEVER = -1e3
 """Logarithm of a chance that is none, where that of zero would be infinite."""
@@ -114,31 +117,66 @@ def observed(
     for number, extra in np.unique(np.stack([groups, copies]), axis=1).T.tolist():
         rows = (groups == number) & (copies == extra)
         batches, back = np.unique(tokens[rows], return_inverse=True)
-        layers = [
-            _layer(histogram, counts, ffn.top_k, batches, number, extra)
-            for counts in histogram.counts
-        ]
-        for column, values in zip(found, np.mean(layers, axis=0), strict=True):
+        spread = _spread(histogram.counts, histogram.placement, ffn.top_k, number, extra)
+        for column, values in zip(found, spread.routed(batches), strict=True):
             column[rows] = values[back]
     return Routed(*found)
 
 
-def _layer(
-    histogram: HistogramRouting,
-    counts: tuple[int, ...],
-    top_k: int,
-    batches: FloatArray,
-    groups: int,
-    copies: int,
-) -> FloatArray:
-    """Columns of :class:`Routed` for one observed layer, shape ``(3, batches)``."""
-    chance = np.array(counts) * (top_k / sum(counts))
-    pieces = dealt(histogram, counts, groups, copies)
-    active = np.zeros((groups, len(batches)))
-    on_slot = _drawn(chance[pieces.expert] / pieces.copies, batches)
-    np.add.at(active, pieces.group, pieces.part[:, None] * on_slot)
-    tasks = pieces.loads(chance).max() * batches
-    return np.stack([_drawn(chance, batches).sum(axis=0), active.max(axis=0), tasks])
+@dataclass(frozen=True)
+class _Spread:
+    """The observed layers after each other, with their experts dealt to groups.
+
+    ``layers``    how many they are
+    ``chance``    that a token chooses each expert, shape ``(layers · experts,)``
+    ``on_slot``   that it comes to the slot of each piece, shape ``(pieces,)``
+    ``group``     group of each piece, those of a further layer numbered on
+    ``part``      share of the slot in each piece
+    ``groups``    expert groups of one layer
+    ``busiest``   computations of the busiest group for one token, averaged over layers
+    """
+
+    layers: int
+    groups: int
+    chance: FloatArray
+    on_slot: FloatArray
+    group: IntArray
+    part: FloatArray
+    busiest: float
+
+    def routed(self, batches: FloatArray) -> FloatArray:
+        """Columns of :class:`Routed` for some numbers of tokens, shape ``(3, batches)``."""
+        blocks = -(-len(batches) * len(self.part) // _BLOCK)
+        return np.concatenate([self._block(b) for b in np.array_split(batches, blocks)], axis=1)
+
+    def _block(self, batches: FloatArray) -> FloatArray:
+        active = np.zeros((self.layers * self.groups, len(batches)))
+        np.add.at(active, self.group, self.part[:, None] * _drawn(self.on_slot, batches))
+        held = active.reshape(self.layers, self.groups, -1).max(axis=1).mean(axis=0)
+        everywhere = _drawn(self.chance, batches).sum(axis=0) / self.layers
+        return np.stack([everywhere, held, self.busiest * batches])
+
+
+@lru_cache(maxsize=256)
+def _spread(
+    counts: tuple[tuple[int, ...], ...], placement: str, top_k: int, groups: int, copies: int
+) -> _Spread:
+    if placement == "balanced":
+        dealt = [expert_placement.balanced(layer, groups, copies).dealt for layer in counts]
+    else:
+        dealt = [expert_placement.contiguous(len(counts[0]), groups, copies)] * len(counts)
+    # In this order a certain choice is exactly 1.
+    chances = [np.array(layer) * top_k / sum(layer) for layer in counts]
+    pairs = list(zip(chances, dealt, strict=True))
+    return _Spread(
+        len(counts),
+        groups,
+        np.concatenate(chances),
+        np.concatenate([chance[pieces.expert] / pieces.copies for chance, pieces in pairs]),
+        np.concatenate([at * groups + pieces.group for at, pieces in enumerate(dealt)]),
+        np.concatenate([pieces.part for pieces in dealt]),
+        float(np.mean([pieces.loads(chance).max() for chance, pieces in pairs])),
+    )
 
 
 def _drawn(chance: FloatArray, tokens: FloatArray) -> FloatArray:
@@ -146,13 +184,6 @@ def _drawn(chance: FloatArray, tokens: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         missed = np.maximum(np.log1p(-chance), _NEVER)
     return np.asarray(-np.expm1(np.outer(missed, tokens)))
-
-
-def dealt(histogram: HistogramRouting, counts: tuple[int, ...], groups: int, copies: int) -> Dealt:
-    """Return which group holds which experts of one observed layer."""
-    if histogram.placement == "balanced":
-        return expert_placement.balanced(counts, groups, copies).dealt
-    return expert_placement.contiguous(len(counts), groups, copies)
 
 
 def groups_per_token(ffn: MoeFfn, groups: IntArray) -> FloatArray:

@@ -117,6 +117,21 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
         yield _Stages(rows, weights, session, keeps)
 
 
+def stage_bytes(problem: Problem, plan: PlanTable, held: FloatArray) -> dict[str, FloatArray]:
+    """Weights, and KV of ``held`` sessions, on a card of each pipeline stage, in all memories.
+
+    ``plan`` is one row, ``held`` has shape ``(1, classes)``, results have shape ``(stages,)``.
+    """
+    (same,) = by_format(problem, plan)
+    (part,) = _stages(same.problem, same.plans)
+    nothing = np.zeros(part.session.shape[1:])
+    kept = (part.sessions_in(tier, held) for tier in part.keeps)
+    return {
+        "weights": sum(part.weights.values(), nothing)[:, 0],
+        "kv": sum(kept, nothing)[:, 0],
+    }
+
+
 def kept_bytes(problem: Problem, plans: PlanTable, tokens: int) -> FloatArray:
     """Bytes that the busiest card keeps of a session that holds ``tokens`` tokens."""
     found: FloatArray = np.zeros(len(plans))

@@ -187,6 +187,7 @@ def machine(
         str, typer.Option("--bytes", metavar="SIZE", help="Bytes of a collective, e.g. 10 KiB.")
     ] = "32 MiB",
     as_json: AsJson = False,
+    sets: Sets = [],  # noqa: B006 - as above
 ) -> None:
     """Say what a machine is: memories, fabric, collectives, connections, servers and power.
 
@@ -195,7 +196,7 @@ def machine(
     """
     from planner.machine import document as machine_document
 
-    document = machine_document(hardware, cards, ranks, size)
+    document = machine_document(hardware, cards, ranks, size, sets)
     if as_json:
         _print_json(document)
     else:

@@ -1,5 +1,6 @@
 """``planner machine``: the machine that a name or a file describes, as one document."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from specs.base import Spec
 from specs.documents import read_file
 from specs.errors import SpecError
 from specs.hardware import HardwareSpec
-from specs.load import resolve
+from specs.load import resolve, with_sets
 from specs.units import parse_quantity
 
 Document = dict[str, Any]
@@ -25,8 +26,10 @@ class _Part(Spec):
     hardware: HardwareSpec
 
 
-def hardware_of(source: str) -> HardwareSpec:
+def hardware_of(source: str, sets: Sequence[str] = ()) -> HardwareSpec:
     """Return the machine of a catalogue name, of a file that describes one, or of a spec.
+
+    ``sets`` are ``PATH=VALUE`` texts with the paths of a spec, e.g. ``hardware.cards=16``.
 
     Raises ``SpecError`` with the file as its source where there is one.
     """
@@ -36,7 +39,7 @@ def hardware_of(source: str) -> HardwareSpec:
         label, folder, raw = source, Path(source).parent, read_file(Path(source))
         raw = raw.get("hardware", raw)
     try:
-        full = resolve({"hardware": raw}, folder)
+        full = with_sets(resolve({"hardware": raw}, folder), sets, folder)
         return _Part.model_validate(full).hardware
     except ValidationError as error:
         raise SpecError(faults.spec_error(error, full, _Part).faults, source=label) from None
@@ -44,7 +47,13 @@ def hardware_of(source: str) -> HardwareSpec:
         raise SpecError(error.faults, source=label) from None
 
 
-def document(source: str, cards: int | None, ranks: int | None, size: str) -> Document:
+def document(
+    source: str,
+    cards: int | None,
+    ranks: int | None,
+    size: str,
+    sets: Sequence[str] = (),
+) -> Document:
     """Return what ``planner machine --json`` prints.
 
     Parameters
@@ -53,8 +62,9 @@ def document(source: str, cards: int | None, ranks: int | None, size: str) -> Do
     cards: cards that are installed; all of the machine if not given.
     ranks: cards of a collective; those of an innermost domain if not given.
     size: bytes of the collective, e.g. ``32 MiB``.
+    sets: ``PATH=VALUE`` texts that change leaves of the machine, as in a spec.
     """
-    hardware = hardware_of(source)
+    hardware = hardware_of(source, sets)
     installed = hardware.cards if cards is None else cards
     if installed > hardware.cards:
         raise SpecError.single("--cards", cards, f"the machine has {hardware.cards}")

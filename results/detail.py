@@ -8,8 +8,8 @@ from constraints.base import Case, Constraint
 from constraints.space import Space
 from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.drafts import tokens_per_step
-from costmodels.memory import largest_true
-from costmodels.plans import IntArray, PlanTable
+from costmodels.memory import largest_true, stage_bytes
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
 from costmodels.tiers import reads_until_fetch_pays
@@ -130,13 +130,18 @@ class PlanDetail:
             "work": breakdown(step.work),
         }
 
+    @property
+    def held(self) -> FloatArray:
+        """Sessions of each class that the busiest rank holds at the plan's batch."""
+        return self.kind.holding(self.space.problem, self.plan, self.batch)
+
     def memory(self) -> MemoryEstimate:
         """Estimate of the fullest card with the sessions that the plan holds at its batch."""
-        held = self.kind.holding(self.space.problem, self.plan, self.batch)
-        return self.space.model.memory(self.space.problem, self.plan, held)
+        return self.space.model.memory(self.space.problem, self.plan, self.held)
 
     def _memory(self) -> Document:
         memory = self.memory()
+        stages = stage_bytes(self.space.problem, self.plan, self.held)
         tiers = self.space.problem.hardware.memory
         used = {tiers.working: memory, **memory.others}
         return {
@@ -144,6 +149,7 @@ class PlanDetail:
             "tiers": [
                 {"tier": name, **_filled(m), **self._reads(name)} for name, m in used.items()
             ],
+            "stages": {name: sizes.tolist() for name, sizes in stages.items()},
             "sessions_per_instance": self.sessions_that_fit(),
         }
 

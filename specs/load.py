@@ -22,7 +22,14 @@ from specs.model import ModelSpec
 from specs.problem import Problem
 from specs.workload import Workload
 
-__all__ = ["canonical_json", "load_problem", "problem_hash", "read_document", "resolve"]
+__all__ = [
+    "canonical_json",
+    "load_problem",
+    "problem_hash",
+    "read_document",
+    "resolve",
+    "with_sets",
+]
 
 _PARTS: dict[str, tuple[str, type[Spec]]] = {
     "model": ("models", ModelSpec),
@@ -138,10 +145,10 @@ def _overridden(
     return raw
 
 
-def _with_sets(
-    raw: dict[str, Any], sets: Iterable[str], folder: Path, files: bool
+def with_sets(
+    raw: dict[str, Any], sets: Iterable[str], folder: Path, files: bool = True
 ) -> dict[str, Any]:
-    """Return ``raw`` with each ``PATH=VALUE`` put in its place, in order."""
+    """Return ``raw``, written out in full, with each ``PATH=VALUE`` put in its place, in order."""
     for text in sets:
         path, value = _parsed_set(text)
         if path in _PARTS:
@@ -190,7 +197,7 @@ def load_problem(
     raw, folder, label = _opened(source, files)
     try:
         full = raw if isinstance(source, Problem) else resolve(raw, folder, files)
-        return _checked(_with_sets(full, sets, folder, files))
+        return _checked(with_sets(full, sets, folder, files))
     except SpecError as error:
         raise SpecError(error.faults, source=label) from None
 

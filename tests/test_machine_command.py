@@ -176,6 +176,14 @@ def test_a_spec_and_a_file_that_builds_on_another(planner: Any, tmp_path: Path) 
     assert asked(planner, str(file))["memories"][0]["bytes_per_s"] == 4.8e12
 
 
+def test_a_changed_machine(planner: Any, tmp_path: Path) -> None:
+    sets = ("--set", "hardware.memory.host.path=80 GB/s", "--set", "hardware.levels.bus.latency=0")
+    document = asked(planner, own(tmp_path), *sets)
+    assert document["memories"][1]["bytes_per_s"] == 400e9 / 8
+    assert document["levels"][0]["nearest_s"] == 0
+    assert asked(planner, "hgx-h100", "--set", "hardware=gb200-nvl72")["name"] == "gb200-nvl72"
+
+
 @pytest.mark.parametrize(
     ("words", "path", "message"),
     [
@@ -186,6 +194,8 @@ def test_a_spec_and_a_file_that_builds_on_another(planner: Any, tmp_path: Path) 
         (("hgx-h100", "--bytes", "3 parsecs"), "--bytes", "no known unit"),
         (("hgx-h100", "--bytes", "0"), "--bytes", "must be greater than 0"),
         (("hgx-h100", "--ranks", "0"), "", "greater than or equal to 1"),
+        (("hgx-h100", "--set", "hardware.cores=9"), "hardware.cores", "unknown key"),
+        (("hgx-h100", "--set", "model.layers=9"), "model", "unknown key"),
         ((), "", "Missing argument"),
     ],
 )
@@ -211,4 +221,7 @@ def test_a_wrong_machine_names_its_leaf_and_its_file(planner: Any, tmp_path: Pat
 def test_the_help_names_what_it_needs(planner: Any) -> None:
     done = planner("machine", "--help")
     assert done.code == 0
-    assert all(word in done.out for word in ("HARDWARE", "--cards", "--ranks", "--bytes", "--json"))
+    assert all(
+        word in done.out
+        for word in ("HARDWARE", "--cards", "--ranks", "--bytes", "--set", "--json")
+    )

@@ -6,7 +6,7 @@ its choices evenly. The load of a card is the sum over its slots; the mean is ``
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, lcm
@@ -105,23 +105,55 @@ def balanced(counts: Counts, groups: int, copies: int) -> Placement:
     """Place experts such that the busiest of ``groups`` cards is lightest.
 
     Every card has ``ceil((E + R) / G)`` slots. Copies go one by one to the expert whose copies have
-    the most to do, and are left out, one a card at a time, where they would do harm.
+    the most to do. The best is taken of all of them, of fewer, and of experts in their order, so
+    that more copies do no harm.
     """
-    numbers = _copied(counts, groups, copies)
+    all_made = _copied(counts, groups, copies)
+    least = max(sum(counts) / groups, float((np.array(counts) / all_made).max()))
+    found: list[Placement] = []
+    for placement in _candidates(counts, groups, copies, all_made):
+        found.append(placement)
+        if placement.busiest <= least * _CLOSE:
+            break
+    return min(found, key=lambda placement: placement.busiest)
+
+
+def _candidates(
+    counts: Counts, groups: int, copies: int, all_made: IntArray
+) -> Iterator[Placement]:
     slots = ceil((len(counts) + copies) / groups)
-    here = _placed(counts, numbers, groups, slots)
-    least = max(sum(counts) / groups, float((np.array(counts) / numbers).max()))
-    if copies < groups or here.busiest <= least * _CLOSE:
-        return here
-    fewer = balanced(counts, groups, copies - groups)
-    return min(here, fewer, key=lambda placement: placement.busiest)
+    yield _placed(counts, all_made, groups, slots)
+    enough = _copied(counts, groups, copies, sum(counts) / groups)
+    if (enough != all_made).any():
+        yield _placed(counts, enough, groups, slots)
+    if copies and (len(counts) + copies) % groups == 0:
+        yield _in_order(counts, groups, copies)
+    if copies >= groups:
+        yield balanced(counts, groups, copies - groups)
 
 
-def _copied(counts: Counts, groups: int, copies: int) -> IntArray:
-    """Slots of each expert; none has more than there are cards."""
+def _in_order(counts: Counts, groups: int, copies: int) -> Placement:
+    pieces = contiguous(len(counts), groups, copies)
+    cards = pieces.expert.reshape(groups, -1).tolist()
+    highest = float((np.array(counts)[pieces.expert] / pieces.copies).max())
+    return Placement(
+        tuple(map(tuple, cards)),
+        float(pieces.loads(counts).max()),
+        max(sum(counts) / groups, highest),
+    )
+
+
+def _copied(counts: Counts, groups: int, copies: int, enough: float = 0.0) -> IntArray:
+    """Slots of each expert, none with more than there are cards, until no slot has over ``enough``.
+
+    An expert that nobody chose gets no copy.
+    """
     chosen, numbers = np.array(counts, dtype=np.float64), np.ones(len(counts), dtype=np.int64)
-    for _ in range(min(copies, len(counts) * (groups - 1))):
-        numbers[np.argmax(np.where(numbers < groups, chosen / numbers, -1.0))] += 1
+    for _ in range(copies):
+        waiting = np.where(numbers < groups, chosen / numbers, 0.0)
+        if waiting.max() <= enough:
+            break
+        numbers[np.argmax(waiting)] += 1
     return numbers
 
 

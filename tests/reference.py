@@ -2,21 +2,22 @@
 
 Independent of the product's estimates: nothing of ``costmodels`` is used, and what a layer consists
 of is read a second time in ``tests.shapes``. It covers stacks of every kind of attention and
-network under the axes of :class:`Plan`; every other degree is neutral. Equation and section
-numbers are those of chapter 6. What becomes of sessions is in ``tests.reference_sessions``.
+network under the axes of a ``Plan``; every other degree is neutral. Equation and section numbers
+are those of chapter 6. Plans and their collectives are in ``tests.reference_collectives``, and
+what becomes of sessions in ``tests.reference_sessions``.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from specs.ffn import MoeFfn
 from specs.formats import BITS, KvFormat, StoredFormat
+from specs.memory import MemoryTier
 from specs.model import LayerGroup
-from specs.problem import Problem
+from tests.reference_collectives import Collectives, ceil
 from tests.shapes import (
     Fixed,
     Half,
@@ -28,38 +29,6 @@ from tests.shapes import (
     mixer,
     network,
 )
-
-
-@dataclass(frozen=True)
-class Plan:
-    tp: int
-    kv_split: int
-    pp: int
-    cp: int
-    attention_dp: int
-    attention_replicas: int
-    ep: int
-    expert_tp: int
-    redundant_experts: int
-    replicas: int
-    domain: int | None
-    microbatches: int
-    allreduce: str
-    alltoall: str
-
-    @property
-    def stage(self) -> int:
-        """Cards of one pipeline stage."""
-        return self.tp * self.cp * self.attention_dp * self.attention_replicas
-
-    @property
-    def cards(self) -> int:
-        return self.stage * self.pp
-
-    @property
-    def shards(self) -> int:
-        """Ranks of a TP group that hold different heads."""
-        return max(self.tp // self.kv_split, 1)
 
 
 @dataclass(frozen=True)
@@ -76,37 +45,43 @@ class Load:
     held: float
 
 
-def ceil(number: float, parts: float = 1) -> int:
-    return math.ceil(number / parts)
+Ports = dict[str, float]
+"""Seconds on every port of a card that memory is read through."""
+
+
+def both(these: Ports, those: Ports) -> Ports:
+    return {port: these.get(port, 0.0) + those.get(port, 0.0) for port in these | those}
 
 
 @dataclass(frozen=True)
 class Parts:
     """Seconds of a stretch of one pass: reading, computing, the longer of both, and collectives."""
 
-    reads: float = 0.0
+    reads: Ports = field(default_factory=dict)
     computes: float = 0.0
-    longer: float = 0.0
+    longer: Ports = field(default_factory=dict)
     network: float = 0.0
 
     def __add__(self, other: "Parts") -> "Parts":
         return Parts(
-            self.reads + other.reads,
+            both(self.reads, other.reads),
             self.computes + other.computes,
-            self.longer + other.longer,
+            both(self.longer, other.longer),
             self.network + other.network,
         )
 
     def __mul__(self, times: int) -> "Parts":
-        return Parts(*(x * times for x in (self.reads, self.computes, self.longer, self.network)))
+        reads, longer = ({p: s * times for p, s in x.items()} for x in (self.reads, self.longer))
+        return Parts(reads, self.computes * times, longer, self.network * times)
+
+
+PLACED = {"experts": "experts", "kv": "kv", "window": "kv", "index": "kv", "state": "kv"}
+"""What of a plan says where a tensor class lies; the weights' place holds for all others."""
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Collectives):
     """One plan of one problem."""
-
-    problem: Problem
-    plan: Plan
 
     # Shares of a card
 
@@ -228,21 +203,26 @@ class Reference:
         size = (self.problem.model.hidden + both.norms) * self.number("norms") + 4 * both.fp32
         return size + (4 * both.idle_fp32 + 8 * both.idle_int64 if idle else 0)
 
-    def layer_bytes(self, group: LayerGroup) -> float:
+    def layer_bytes(self, group: LayerGroup) -> dict[str, float]:
+        """Bytes of a layer by what a plan places apart."""
         size = 0.0
         for half in self.halves(group, prefill=False):
             mixing = self.mixer.matrices if half.there else []
             size += sum(self.held(m) for m in (*half.matrices, *mixing))
             size += self.learned(half, idle=True)
+        found = {"weights": size, "experts": 0.0, "engram": 0.0}
         if isinstance(group.ffn, MoeFfn):
-            size += self.slots(group.ffn) * self.one_expert(group.ffn)[1]
+            found["experts"] = self.slots(group.ffn) * self.one_expert(group.ffn)[1]
         if group.engram:
             table = group.engram
             fmt = self.problem.model.formats.engram
-            size += table.rows * table.row_bytes / self.plan.stage
-            size += self.stored(fmt, table.inputs, table.outputs)
-            size += table.weights * self.number("norms")
-        return size
+            # A memory of several cards holds a table once for them.
+            shared = self.memory_of("engram").cards
+            cards = self.plan.stage if shared == 1 else min(self.plan.stage, shared)
+            found["engram"] = table.rows * table.row_bytes / cards
+            found["weights"] += self.stored(fmt, table.inputs, table.outputs)
+            found["weights"] += table.weights * self.number("norms")
+        return found
 
     def session_bytes(self, group: LayerGroup, tokens: int) -> float:
         """What one session keeps in one layer."""
@@ -268,20 +248,24 @@ class Reference:
         return found
 
     @cached_property
-    def stage_weights(self) -> list[float]:
-        """Bytes of the weights of every stage."""
+    def stage_weights(self) -> list[dict[str, float]]:
+        """Bytes of the weights of every stage, by what a plan places apart."""
         model, plan = self.problem.model, self.plan
-        found = [sum(n * self.layer_bytes(group) for group, n in stage) for stage in self.stages]
+        found = []
+        for stage in self.stages:
+            layers = [(self.layer_bytes(group), n) for group, n in stage]
+            names = ("weights", "experts", "engram")
+            found.append({name: sum(n * size[name] for size, n in layers) for name in names})
         rows = self.vocabulary()
-        found[0] += self.stored(model.formats.embedding, rows, model.hidden)
+        found[0]["weights"] += self.stored(model.formats.embedding, rows, model.hidden)
         for module in model.modules:
-            found[0] += module.bytes / (plan.tp if module.spread else 1)
+            found[0]["weights"] += module.bytes / (plan.tp if module.spread else 1)
         if not (model.tied_embeddings and plan.pp == 1):
-            found[-1] += self.stored(model.formats.head, model.hidden, rows)
+            found[-1]["weights"] += self.stored(model.formats.head, model.hidden, rows)
         last = mixer(model, last=True)
-        found[-1] += sum(self.held(m) for m in last.matrices)
-        found[-1] += (model.hidden + last.learned.norms) * self.number("norms")
-        found[-1] += 4 * last.learned.fp32
+        found[-1]["weights"] += sum(self.held(m) for m in last.matrices)
+        found[-1]["weights"] += (model.hidden + last.learned.norms) * self.number("norms")
+        found[-1]["weights"] += 4 * last.learned.fp32
         return found
 
     @cached_property
@@ -293,14 +277,25 @@ class Reference:
             for stage in self.stages
         ]
 
-    def memory(self, held: list[float]) -> float:
-        """Bytes on the fullest card with ``held`` sessions of each class on every rank."""
+    def memory(self, held: list[float]) -> dict[str, float]:
+        """Bytes on the fullest card, by memory, with ``held`` sessions of each class on a rank."""
         assert self.problem.assumptions.capacity == "per_card"
-        most = 0.0
+        working = self.problem.hardware.memory.working
+        most: dict[str, float] = {working: 0.0}
         for weights, sessions in zip(self.stage_weights, self.stage_sessions, strict=True):
             kept = sum(n * size for n, size in zip(held, sessions, strict=True))
-            most = max(most, weights + kept)
-        return most + self.activations(sum(held)) + self.problem.assumptions.workspace
+            here: dict[str, float] = {}
+            for placed, size in {**weights, "kv": kept}.items():
+                name = getattr(self.plan, f"{placed}_tier")
+                here[name] = here.get(name, 0.0) + size
+            most = {name: max(most.get(name, 0.0), here.get(name, 0.0)) for name in most | here}
+        most[working] += self.activations(sum(held)) + self.problem.assumptions.workspace
+        return most
+
+    def fits(self, held: list[float]) -> bool:
+        tiers = self.problem.hardware.memory.tiers
+        share = {name: tier.capacity / tier.cards for name, tier in tiers.items()}
+        return all(size <= share[name] for name, size in self.memory(held).items())
 
     def activations(self, sessions: float) -> float:
         """Residual stream, largest intermediate of any layer, and logits in FP32."""
@@ -333,120 +328,33 @@ class Reference:
                 largest = max(largest, widths[1])
         return largest
 
-    # Collectives (6-9), (6-10)
-
-    @property
-    def levels(self) -> list[tuple[int, float, float]]:
-        """Cards of one domain, α and β of each level, the innermost as large as planned."""
-        innermost, *outer = self.problem.hardware.levels
-        sizes = [self.plan.domain or innermost.size, *(level.size for level in outer)]
-        found = []
-        for size, level in zip(sizes, self.problem.hardware.levels, strict=True):
-            assert level.latency is not None and level.bandwidth is not None
-            found.append((size, level.latency, level.bandwidth * level.links))
-        return found
-
-    def legs(self, ranks: int, stride: int) -> list[tuple[float, float, int, int]]:
-        """Levels that a group crosses: α, β, the ranks that one domain joins, and those inside.
-
-        Joined are the largest equal parts of the group that domains hold whole.
-        """
-        found, inner = [], 1
-        for size, alpha, beta in self.levels:
-            whole = self.plan.cards <= size or size == self.levels[-1][0]
-            outer = max(
-                part
-                for part in range(1, ranks + 1)
-                if ranks % part == 0 and (whole or part == 1 or size % (part * stride) == 0)
-            )
-            if outer > inner:
-                found.append((alpha, beta, outer, inner))
-            inner = outer
-        return found
-
-    def servers(self, ranks: int, stride: int) -> int:
-        size = self.problem.hardware.server.cards
-        if self.plan.cards <= size or size % (ranks * stride) == 0:
-            return 1
-        return ranks if stride >= size else ceil(ranks * stride, size)
-
-    def measured(self, operation: str, ranks: int, stride: int, size: float) -> float | None:
-        """Seconds from the table; nothing outside the sizes that were measured.
-
-        No example has a table whose outside matters: the formula is then above the last row.
-        """
-        span = self.servers(ranks, stride)
-        rows = sorted(
-            (row.bytes, row.seconds)
-            for row in self.problem.hardware.collectives
-            if (row.operation, row.ranks, row.span) == (operation, ranks, span)
-        )
-        if self.problem.assumptions.collective_table == "next_size_up":
-            return next((seconds for known, seconds in rows if known >= size), None)
-        for (low, fast), (high, slow) in pairwise(rows):
-            if low <= size <= high:
-                return fast + (slow - fast) * (size - low) / (high - low)
-        return next((seconds for known, seconds in rows if known == size), None)
-
-    def collective(self, operation: str, ranks: int, stride: int, size: float) -> float:
-        if ranks == 1:
-            return 0.0
-        known = self.measured(operation, ranks, stride, size)
-        if known is not None:
-            return known
-        legs = self.legs(ranks, stride)
-        alpha, beta, _, _ = legs[-1]
-        if operation == "all_to_all":
-            return self.all_to_all(legs, size)
-        # One ring inside another: the share of a card shrinks on the way out.
-        half = sum((o / i - 1) * (a + size / i / (o / i * b)) for a, b, o, i in legs)
-        ring = (ranks - 1) * (alpha + size / (ranks * beta))
-        if operation in ("all_gather", "reduce_scatter"):
-            return min(ring, half)
-        tree = 2 * math.ceil(math.log2(ranks)) * (alpha + size / beta)
-        # Behind switches all pairs are equally far, so it matters not which exchange first.
-        pairs = sum(self.in_pairs(o // i, a, size / i / b) for a, b, o, i in legs)
-        return {
-            "ring": 2 * ring,
-            "tree": tree,
-            "hierarchical": 2 * half,
-            "auto": min(2 * ring, tree, 2 * half),
-            "recursive": pairs,
-            "swing": pairs,
-        }[self.plan.allreduce]
-
-    def in_pairs(self, ranks: int, alpha: float, whole: float) -> float:
-        """Recursive halving and doubling; ``whole`` is the time that the vector takes (6.5.1)."""
-        seconds, ranks_left, share = 0.0, ranks, 0.5
-        while ranks_left > 1:
-            seconds += 2 * (alpha + share * whole)
-            ranks_left, share = ranks_left // 2, share / 2
-        extra = ranks & (ranks - 1)
-        return seconds + (2 * (alpha + whole) if extra else 0.0)
-
-    def all_to_all(self, legs: list[tuple[float, float, int, int]], size: float) -> float:
-        """Each peer over the level that reaches it, or all inside some level over that one."""
-        assert self.problem.assumptions.alltoall_levels == "added"
-        peers = legs[-1][2] - 1
-
-        def send(alpha: float, beta: float, some: int) -> float:
-            rounds = some if self.plan.alltoall == "pairwise" else 1
-            return rounds * alpha + size * some / peers / beta
-
-        def first(start: int) -> float:
-            alpha, beta, outer, _ = legs[start]
-            rest = (send(a, b, o - i) for a, b, o, i in legs[start + 1 :])
-            return send(alpha, beta, outer - 1) + sum(rest)
-
-        return min(first(start) for start in range(len(legs)))
-
     # Operators (6-2)
 
-    def operator(self, tensor: str, flops: float, size: float) -> Parts:
-        """Computing and reading overlap inside one operator (6-2)."""
+    def memory_of(self, placed: str) -> MemoryTier:
+        tiers = self.problem.hardware.memory
+        found: MemoryTier = getattr(tiers, getattr(self.plan, f"{placed}_tier"))
+        return found
+
+    def port(self, placed: str) -> str:
+        """Where reads from a memory enter the card."""
+        return self.memory_of(placed).port or getattr(self.plan, f"{placed}_tier")
+
+    def read_rate(self, memory: MemoryTier) -> float:
+        """Bytes a second: what the memory, the path and the reads under way let a card have."""
+        rate = min(memory.bandwidth / memory.cards, memory.path or math.inf)
+        if memory.in_flight:
+            assert memory.transaction and memory.latency
+            rate = min(rate, memory.in_flight * memory.transaction / memory.latency)
+        return rate
+
+    def operator(self, tensor: str, flops: float, size: float, placed: str = "") -> Parts:
+        """Computing and reading overlap inside one operator (6-2); ports work beside each other."""
         computes = flops / self.peak(tensor)
-        reads = size / self.problem.hardware.memory.hbm.bandwidth
-        return Parts(reads, computes, max(reads, computes))
+        placed = placed or PLACED.get(tensor, "weights")
+        here, taken = self.port(placed), size / self.read_rate(self.memory_of(placed))
+        ports = {self.port(name) for name in ("weights", "experts", "engram", "kv")}
+        reads = {port: taken if port == here else 0.0 for port in ports}
+        return Parts(reads, computes, {p: max(t, computes) for p, t in reads.items()})
 
     def peak(self, tensor: str) -> float:
         """Rate of the format in which a class is multiplied; the machine must state it."""

@@ -6,7 +6,7 @@ from specs.ffn import MoeFfn
 from specs.formats import BITS
 from specs.model import LayerGroup
 from tests.reference import Load, Parts, Reference, ceil
-from tests.shapes import Half, Kept, Mat, mixer
+from tests.shapes import Half, Kept, Mat, groups, mixer
 
 
 class Passes(Reference):
@@ -177,7 +177,8 @@ class Passes(Reference):
                 found += Parts(network=self.collective("allreduce", self.plan.tp, 1, size))
         if group.engram:
             table = group.engram
-            found += self.operator("engram", 0, rows * table.lookups * table.row_bytes)
+            looked_up = rows * table.lookups * table.row_bytes
+            found += self.operator("engram", 0, looked_up, placed="engram")
             found += self.products([Mat("engram", table.inputs, table.outputs)], rows)
         return found
 
@@ -197,10 +198,10 @@ class Passes(Reference):
         return first, last + self.elementwise(norms + 4 * joined.learned.fp32)
 
     def seconds(self, parts: Parts) -> float:
-        """Compute hides reads inside an operator, or over the whole stretch."""
+        """Compute hides reads inside an operator, or over the whole stretch, on every port."""
         if self.problem.assumptions.overlap == "whole_step":
-            return max(parts.reads, parts.computes) + parts.network
-        return parts.longer + parts.network
+            return max(*parts.reads.values(), parts.computes) + parts.network
+        return max(parts.longer.values()) + parts.network
 
     def forward(self, load: Load, parts: int) -> float:
         """One pass through all stages, or the slowest stage for all parts of a batch (6-7)."""
@@ -213,7 +214,23 @@ class Passes(Reference):
         streams = max(self.problem.model.hyper_connections, 1)
         width = streams * self.problem.model.hidden
         sends = self.sends(self.tokens(load) * width * self.number("activations"))
-        return max(sum(times) + sum(sends), parts * (max(times) + max(sends, default=0.0)))
+        passing = max(sum(times) + sum(sends), parts * (max(times) + max(sends, default=0.0)))
+        first_block = passing / sum(group.count for group in groups(self.problem.model))
+        return passing + max(self.fetched(load) - first_block, 0.0)
+
+    def fetched(self, load: Load) -> float:
+        """Seconds until the rows of Engram tables are there, asked for when the pass starts."""
+        tables = [g.engram for g in groups(self.problem.model) for _ in range(g.count) if g.engram]
+        tokens, memory = self.tokens(load), self.memory_of("engram")
+        if not tables or not tokens:
+            return 0.0
+        rows = tokens * sum(table.lookups for table in tables)
+        size = tokens * sum(table.lookups * table.row_bytes for table in tables)
+        seconds = max(size / self.read_rate(memory), rows / (memory.random_reads or math.inf))
+        if memory.cards == 1:
+            away = size * (1 - 1 / self.plan.stage)
+            seconds += self.collective("all_to_all", self.plan.stage, 1, away)
+        return seconds + (memory.latency or 0.0)
 
     def step(self, batch: int, context: float) -> float:
         """Seconds of one token for each of ``batch`` sessions of an instance."""

@@ -2,7 +2,7 @@
 
 import math
 
-from tests.reference import ceil
+from tests.reference_collectives import ceil
 from tests.reference_passes import Passes
 
 
@@ -27,7 +27,7 @@ class Sessions(Passes):
         assert not shape.prompt
         count = shape.sessions or 0
         waiting = ceil(count, self.plan.replicas)
-        if self.memory([float(waiting)]) > self.problem.hardware.memory.hbm.capacity:
+        if not self.fits([float(waiting)]):
             return None
         service = sum(self.step(1, shape.context + i) for i in range(shape.generate))
         ends = [service * (i // self.plan.replicas + 1) for i in range(count)]
@@ -44,9 +44,7 @@ class Sessions(Passes):
         half = 0.5 if self.problem.assumptions.steady_context == "mean" else 0.0
         context = shape.context + half * shape.generate
         best, batch = None, 1
-        while self.memory([float(ceil(batch, self.plan.attention_dp))]) <= (
-            self.problem.hardware.memory.hbm.capacity
-        ):
+        while self.fits([float(ceil(batch, self.plan.attention_dp))]):
             tpot = self.step(batch, context)
             if tpot > (shape.tpot or math.inf):
                 break

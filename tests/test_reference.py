@@ -20,7 +20,7 @@ from specs.formats import BITS, Dtype
 from specs.problem import Problem
 from specs.space import AXES
 from tests.costmodels.support import MODEL, decode, prefill
-from tests.reference import Plan
+from tests.reference_collectives import Plan
 from tests.reference_passes import Passes
 from tests.reference_sessions import Sessions
 from tests.strategies import changed, planned
@@ -93,6 +93,11 @@ def known(drawn: Drawn) -> Drawn:
             "routing": "uniform_without_replacement",
             "expert_split": "whole",
             "a2a_dedup": "none",
+            "alltoall_levels": "added",
+            "engram_reads": "counted",
+            "engram_projection": "whole",
+            "count_embedding_rows": True,
+            "balance": 1.0,
         },
     )
     others = set(AXES) - {*NAMES, "batch"}
@@ -137,7 +142,7 @@ def test_models_of_the_catalogue(name: str) -> None:
         step = decode(problem, plans, 16, 3000).seconds[0]
         assert step == pytest.approx(reference.step(16, 3000), rel=close), axes
         memory = MODEL.memory(problem, plans, np.array([[2.0]])).bytes[0]
-        assert memory == pytest.approx(reference.memory([2.0]), rel=close), axes
+        assert memory == pytest.approx(reference.memory([2.0])["hbm"], rel=close), axes
         # Layers that only the end of a prompt passes are tested where they are defined.
         if all(group.prefill_last is None for group in model.groups):
             taken_in = prefill(problem, plans, 96, 3000, 2).seconds[0]
@@ -173,7 +178,12 @@ def test_prefills_of_random_stacks(
 def test_memory_of_random_stacks(drawn: Drawn, counts: list[int]) -> None:
     problem, plans = known(drawn)
     held = np.array([counts[: len(problem.workload.classes)]] * len(plans), dtype=np.float64)
-    found = MODEL.memory(problem, plans, held).bytes
+    found = MODEL.memory(problem, plans, held)
     for row in range(len(plans)):
-        expected = Passes(problem, plan_of(plans, row)).memory(held[row].tolist())
-        assert found[row] == pytest.approx(expected, rel=close), plans.row(row)
+        reference = Passes(problem, plan_of(plans, row))
+        expected = reference.memory(held[row].tolist())
+        mine = {name: other.bytes[row] for name, other in found.others.items()}
+        mine[problem.hardware.memory.working] = found.bytes[row]
+        sizes = {name: size for name, size in mine.items() if size or name in expected}
+        assert sizes == pytest.approx(expected, rel=close), plans.row(row)
+        assert found.fits[row] == reference.fits(held[row].tolist()), plans.row(row)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from constraints.axes import domains
 from constraints.space import Space, product_chunks
 from costmodels.base import cost_model
-from costmodels.plans import PlanTable
+from costmodels.plans import TIER_AXES, PlanTable
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from specs.space import AXES
@@ -44,6 +44,7 @@ NUMBERS = {
     "microbatches": [1, 2, 3, 4, 7],
 }
 WORDS: dict[str, list[Any]] = {
+    **{axis: ["hbm", "host", "pool", "rom"] for axis in TIER_AXES},
     "sp": [False, True],
     "allreduce": ["auto", "ring", "tree", "hierarchical", "recursive"],
     "alltoall": ["auto", "direct", "pairwise"],
@@ -66,6 +67,37 @@ def logarithmic(low: float, high: float) -> st.SearchStrategy[float]:
 
 
 @st.composite
+def memories(draw: Draw, cards: int) -> Raw:
+    """Working memory, and at times others: slower ones on one port, one that cannot be written."""
+    found: Raw = {
+        "hbm": {
+            "capacity": draw(logarithmic(4e5, 3e7)),
+            "bandwidth": draw(logarithmic(1e11, 3e12)),
+        }
+    }
+    if draw(st.booleans()):
+        found["host"] = {
+            "capacity": draw(logarithmic(1e6, 1e9)),
+            "bandwidth": draw(logarithmic(1e10, 1e12)),
+            "cards": draw(st.integers(1, cards)),
+            "path": draw(st.none() | logarithmic(1e10, 1e11)),
+            "latency": draw(logarithmic(1e-8, 1e-5)),
+            "random_reads": draw(st.none() | logarithmic(1e7, 1e10)),
+            "port": draw(st.sampled_from([None, "pcie"])),
+        }
+        found["pool"] = {
+            **found["host"],
+            "in_flight": draw(st.integers(1, 10_000)),
+            "transaction": 256,
+            "cards": cards,
+        }
+    if draw(st.booleans()):
+        capacity, bandwidth = draw(logarithmic(1e6, 1e8)), draw(logarithmic(1e12, 1e13))
+        found["rom"] = {"capacity": capacity, "bandwidth": bandwidth, "writable": False}
+    return found
+
+
+@st.composite
 def machines(draw: Draw) -> Raw:
     sizes = draw(st.sampled_from(LEVELS))
     server = draw(st.sampled_from([s for s in sizes if s > 1]))
@@ -77,12 +109,7 @@ def machines(draw: Draw) -> Raw:
         "name": "machine",
         "cards": cards,
         "card": {"peak": dict.fromkeys(DTYPES, peak), "price": 0.001},
-        "memory": {
-            "hbm": {
-                "capacity": draw(logarithmic(4e5, 3e7)),
-                "bandwidth": draw(logarithmic(1e11, 3e12)),
-            }
-        },
+        "memory": draw(memories(cards)),
         "server": {"cards": server, "power": 1e3 * server},
         "facility": {
             "unit": draw(st.sampled_from(units)),
@@ -195,6 +222,11 @@ def assumptions(draw: Draw) -> Raw:
         "prefill_reads": ["once", "per_token"],
         "prefill_context": ["triangle", "triangle", "middle"],
         "count_norms": [True, False],
+        "count_embedding_rows": [True, True, False],
+        "engram_reads": ["counted", "counted", "hidden"],
+        "engram_projection": ["whole", "whole", "with_table"],
+        "balance": [1.0, 1.0, 0.9],
+        "alltoall_levels": ["added", "overlapped", "outermost"],
         "a2a_dedup": ["none", "card"],
         "cp_layout": ["zigzag", "contiguous"],
         "steady_context": ["mean", "start"],

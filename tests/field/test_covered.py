@@ -6,7 +6,6 @@ from tests.field.support import CASES
 ENGINE = "what a serving engine takes for graphs, buffers and activations is not modelled yet"
 PAGES = "the engine counts pages of a cache of several kinds, which hold more than tokens need"
 PADDED = "the engine pads experts of width 2880 for its kernels; the checkpoint has 60.8 GiB"
-MACHINES = "the machine, and the minimum that a recipe declares, are not there yet"
 TIMES = "a measured time or rate: for calibrated cost models"
 
 LEFT: dict[tuple[str, str], str] = {
@@ -38,8 +37,6 @@ LEFT: dict[tuple[str, str], str] = {
     ("M33", "feasible"): ENGINE,
     ("M33", "available_kv_gib"): ENGINE,
     ("M36", "tpot_ms_conc10"): TIMES,
-    ("F18", "feasible"): MACHINES,
-    ("F18", "min_gpus_gb200"): MACHINES,
     ("F20", "feasible"): ENGINE,
     ("F20", "feasible_tp8"): ENGINE,
 }

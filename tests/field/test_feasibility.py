@@ -144,6 +144,17 @@ def test_f17_fewest_redundant_experts(experts: int, ep: int, copies: int) -> Non
     )
 
 
+def test_f18_eight_cards_do_not_hold_kimi_k3() -> None:
+    space: Raw = {"tp": [8], "pp": [1, 2], "attention_dp": "open"}
+    raw = problem("kimi-k3", "gb200-nvl72", context=8192, **space) | {"limits": {"cards": 8}}
+    ranking = rank(raw)
+    assert ranking.feasible is quantity("F18", "feasible")["expected"] is False
+    relaxations = ranking.document()["conflict"]["relaxations"]
+    changes = [change for r in relaxations for change in r["changes"] if len(r["changes"]) == 1]
+    (cards,) = [change["to"] for change in changes if change["path"] == "limits.cards"]
+    assert cards == quantity("F18", "min_gpus_gb200")["expected"]
+
+
 def test_f19_more_cards_than_there_are() -> None:
     space: Raw = {"tp": [2], "attention_dp": [16], "expert_tp": [1], "pp": [1]}
     raw = problem("deepseek-v4-pro", machine(8), precision=["int8_int4"], **space)
@@ -161,7 +172,8 @@ def test_f19_more_cards_than_there_are() -> None:
 
 
 CHECKED = {
-    *((case, "feasible") for case in (*SHAPES, "F11", "F13", "F14", "F19")),
+    *((case, "feasible") for case in (*SHAPES, "F11", "F13", "F14", "F18", "F19")),
+    ("F18", "min_gpus_gb200"),
     ("F05", "feasible_tp4"),
     ("F06", "head_divisors"),
     ("F17", "num_redundant_experts"),

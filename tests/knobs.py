@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = sorted(file.stem for file in (ROOT / "examples").glob("*.yaml"))
+LONG = {"supernode-sizing"}
+"""Examples that take seconds, too long to ask again for every leaf."""
+EXAMPLES = sorted({file.stem for file in (ROOT / "examples").glob("*.yaml")} - LONG)
 
 RACK = "own-hardware-inline"
 BURST = "qwen3-32b-128k-hgx-h100"
@@ -205,6 +207,61 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
         )
         for kind in ("pairwise", "channel", "directory")
     },
+    **{
+        f"{placed} in host memory, {figures}": (
+            RACK,
+            [
+                *small(layer(**_LAYERS["engram"])),
+                f"hardware.memory.host={{capacity: 1 TB, bandwidth: 80 GB/s, cards: 8, {figures}}}",
+                f"space.{placed}=[host]",
+                "space.batch=[64]",
+                "assumptions.overlap=whole_step",
+            ],
+        )
+        for placed, figures in (
+            ("kv_tier", "path: 5 GB/s, port: pcie"),
+            ("kv_tier", "latency: 100 us, in_flight: 100, transaction: 256 B"),
+            ("engram_tier", "random_reads: 1 M/s, latency: 100 us"),
+            ("weights_tier", "port: pcie, writable: false"),
+        )
+    },
+    "engram_reads, engram_projection, balance and count_embedding_rows": (
+        RACK,
+        [*small(layer(**_LAYERS["engram"])), "space.batch=[64]", "assumptions.count_norms=true"],
+    ),
+    **{
+        f"topology, {kind}": (
+            RACK,
+            [
+                *_SPLIT,
+                "hardware.levels=[{name: ici, size: 32, bandwidth: 10 GB/s, links: 2, "
+                f"latency: 1 us, hop: 1 us, topology: {{kind: {kind}}}}}]",
+            ],
+        )
+        for kind in (
+            "torus, dims: [4, 8], rewiring: 1 ms",
+            "mesh, dims: [4, 8]",
+            "ring",
+            "full_mesh",
+            "switch, radix: 8, planes: 2, oversubscription: 2, reduces: true",
+        )
+    },
+    "staging": (
+        RACK,
+        [
+            *_SPLIT,
+            "hardware.levels[0].staging={nodes: 2, bandwidth: 1 GB/s, buffers: sender, "
+            "order: adjacent}",
+        ],
+    ),
+    "staging, order, of one node": (
+        RACK,
+        [
+            *_SPLIT,
+            "hardware.levels[0].staging={nodes: 4, bandwidth: 1 GB/s, buffers: one_node, "
+            "order: alternating}",
+        ],
+    ),
     "pipeline": (RACK, [*_DENSE, *_PROMPTS, "space.tp=[2]", "space.pp=[2]"]),
     **{name: (RACK, small(layer(**parts))) for name, parts in _LAYERS.items()},
     "pattern, repeat": (RACK, small({"repeat": 2, "layers": [layer(), layer(ffn=_MIXTURE)]})),

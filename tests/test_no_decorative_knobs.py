@@ -27,6 +27,8 @@ JUSTIFIED = {
     "model.parameters": "published count, for reading only: estimates count the shapes",
     "model.formats.index.rope": "what is kept shares one shape; index keys keep nothing apart",
     "model.modules[].parameters": "counted beside the shapes in the census, for reading only",
+    "hardware.levels[].topology.planes": "chips and links, which planner machine counts",
+    "hardware.levels[].topology.rewiring": "calls after which it pays, which planner machine says",
     "search.seed": "draws samples of spaces too large to count, which no variant is",
     "search.trials": "belongs to a sampling search; an exhaustive one tries all",
     "search.method": "how the answer is found, not what it is: auto is exhaustive here",
@@ -96,10 +98,13 @@ def generic(path: str, problem: Problem) -> str:
 GROUP = re.compile(r"^model\.(draft\.layers\[\]|layers\[\]\.layers\[\])\.")
 """Leaves of a layer group in a draft or in a pattern, which ``test_kinds.py`` shows to be alike."""
 
+MEMORY = re.compile(r"^hardware\.memory\.\w+\.")
+"""Leaves of a memory, which ``test_tiers.py`` shows to be alike."""
+
 
 def one_place(leaf: str) -> str:
-    """Take the layer groups of drafts and patterns for those of the stack."""
-    return GROUP.sub("model.layers[].", leaf)
+    """Take the layer groups of drafts and patterns for those of the stack, and memories for one."""
+    return MEMORY.sub("hardware.memory.host.", GROUP.sub("model.layers[].", leaf))
 
 
 def places(place: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -181,6 +186,10 @@ def other_values(place: Any, value: Any) -> list[Any]:
 def moves(problem: Problem, path: str, value: Any) -> dict[str, Any]:
     """The change of one leaf, with what must follow for the spec to stay consistent."""
     changes = {path: value}
+    if ".topology.dims[" in path:
+        line, _, position = path.rpartition("[")
+        other = f"{line}[{1 - int(position[:-1])}]"
+        changes[other] = int(paths.get(problem, path) * paths.get(problem, other) / max(value, 1))
     if path.endswith(".share") and len(problem.workload.classes) == 2:
         this = int(path.split("[")[1].split("]")[0])
         changes[f"workload.classes[{1 - this}].share"] = 1 - value

@@ -6,6 +6,7 @@ in :data:`WORDS`. Nothing above this module loops over plans: it works on column
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,27 +139,27 @@ class PlanTable:
     def __len__(self) -> int:
         return int(self.tp.size)
 
-    @property
+    @cached_property
     def lanes(self) -> IntArray:
         """Cards that hold the same tokens of one batch shard: TP × CP."""
         return self.tp * self.cp
 
-    @property
+    @cached_property
     def stage_cards(self) -> IntArray:
         """Cards of one pipeline stage of an instance."""
         return self.lanes * self.attention_dp * self.attention_replicas
 
-    @property
+    @cached_property
     def cards(self) -> IntArray:
         """Cards of one instance."""
         return self.stage_cards * self.pp
 
-    @property
+    @cached_property
     def instances(self) -> IntArray:
         """Instances of the deployment, those that only take in prompts included."""
         return self.replicas + self.prefill_replicas
 
-    @property
+    @cached_property
     def total_cards(self) -> IntArray:
         """Cards of the whole deployment."""
         return self.cards * self.instances

@@ -146,7 +146,7 @@ def overlapped(totals: FloatArray, overlap: str, ports: int) -> FloatArray:
     else:
         kinds = local.shape[2] // 2
         slowest = np.maximum(local[:, :, :kinds], local[:, :, kinds:]).sum(axis=2)
-    seconds: FloatArray = exchange + slowest.max(axis=1)
+    seconds: FloatArray = exchange + (slowest[:, 0] if ports == 1 else slowest.max(axis=1))
     return seconds
 
 
@@ -166,13 +166,13 @@ def tally_of(
     tally = empty(problem, plans)
     memories = readings(problem, plans)
     reached = problem.assumptions.balance
+    share = efficiency.memory * reached
     for operator in operators:
         peak = problem.compute_peak(operator.tensor) * getattr(efficiency, operator.efficiency)
         compute = operator.flops / (peak * reached)
-        size = operator.bytes / (efficiency.memory * reached)
         _add(tally.compute, operator.efficiency, compute)
         for port in tally.ports:
-            read = memories.seconds(operator.component, port, size)
+            read = memories.seconds(operator.component, port, operator.bytes, share)
             computing = compute > read
             _add(tally.read, (port, operator.efficiency, operator.component), read)
             _add(tally.longer, (port, operator.component), np.where(computing, 0.0, read))

@@ -54,13 +54,16 @@ class Readings:
     by_axis: Mapping[str, tuple[Reading, ...]]
     ports: tuple[str, ...]
 
-    def seconds(self, component: str, port: str, size: FloatArray) -> FloatArray:
-        """Seconds that reading ``size`` bytes of a component takes on one port."""
+    def seconds(self, component: str, port: str, size: FloatArray, share: float) -> FloatArray:
+        """Seconds that reading ``size`` bytes of a component takes on one port.
+
+        ``share`` of the rate of each memory is reached.
+        """
         found: FloatArray | None = None
         for reading in self.by_axis[axis_of(component)]:
             if reading.port != port:
                 continue
-            taken = size / reading.rate
+            taken = size / (reading.rate * share)
             if reading.rows is None:
                 return taken
             found = np.where(reading.rows, taken, 0.0 if found is None else found)

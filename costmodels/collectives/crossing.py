@@ -118,10 +118,11 @@ def half_hierarchical(route: Route, size: FloatArray) -> FloatArray:
 
 
 def _joined(route: Route, seconds: Callable[[Leg], FloatArray]) -> FloatArray:
-    """Seconds on the level that joins all ranks of each group."""
+    """Seconds on the level that joins all ranks of each group of several ranks."""
     found: FloatArray = np.zeros(route.ranks.shape)
     for leg in route.legs:
-        found = np.where(leg.crossed, seconds(leg), found)
+        taken = seconds(leg)
+        found = taken if leg is route.legs[0] else np.where(leg.crossed, taken, found)
     return found
 
 
@@ -147,6 +148,8 @@ def all_to_all(form: Form, route: Route, size: FloatArray) -> FloatArray:
     Peers further inside are reached over this level too where that is faster: few bytes are not
     worth a start-up of their own.
     """
+    if len(route.legs) == 1:
+        return form(route.ranks, size, *route.legs[0].everybody())
     together = _TOGETHER[route.alltoall_levels]
     others = np.maximum(route.ranks - 1, 1)
     found: FloatArray = np.zeros(size.shape)

@@ -8,7 +8,8 @@ from costmodels.collectives.crossing import ALGORITHMS, PLAN_AXIS, is_usual
 from costmodels.collectives.domains import domain_sizes
 from costmodels.collectives.measured import measured_or
 from costmodels.collectives.routes import Leg, Route
-from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.remembered import remembered
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 
@@ -44,32 +45,48 @@ def exchange_seconds(
         efficiency,
         problem.assumptions.alltoall_levels,
     )
-    seconds = _by_algorithm(plans, exchange, route)
+    seconds = _by_algorithm(problem, plans, exchange, route)
     if problem.hardware.collectives:
         group = exchange.ranks, exchange.stride
         seconds = measured_or(seconds, problem, plans, exchange.operation, group, exchange.size)
     return np.where(exchange.ranks > 1, seconds, 0.0)
 
 
-def _by_algorithm(plans: PlanTable, exchange: Exchange, route: Route) -> FloatArray:
+@dataclass(frozen=True)
+class _Choice:
+    """An algorithm that some plans of a table name; ``rows`` is ``None`` where all do."""
+
+    name: str
+    rows: BoolArray | None
+
+
+@remembered
+def _choices(problem: Problem, plans: PlanTable) -> dict[str, tuple[_Choice, ...]]:
+    """Algorithms that plans name, by operation; ``auto`` where there is nothing to choose."""
+    found: dict[str, tuple[_Choice, ...]] = dict.fromkeys(ALGORITHMS, (_Choice("auto", None),))
+    for operation, axis in PLAN_AXIS.items():
+        column = plans.column(axis)
+        words = np.unique(column)
+        found[operation] = tuple(
+            _Choice(WORDS[axis][word], None if words.size == 1 else column == word)
+            for word in words
+        )
+    return found
+
+
+def _by_algorithm(
+    problem: Problem, plans: PlanTable, exchange: Exchange, route: Route
+) -> FloatArray:
     """Seconds by the algorithm that each plan names, or by the fastest of the usual ones."""
-    axis = PLAN_AXIS.get(exchange.operation)
-    automatic = not axis or bool(plans.has(axis, "auto").any())
-    fastest, named = np.full(len(plans), np.inf), list[tuple[BoolArray, FloatArray]]()
-    for name, algorithm in ALGORITHMS[exchange.operation].items():
-        chosen = plans.has(axis, name) if axis else np.zeros(len(plans), dtype=bool)
-        wanted = bool(chosen.any())
-        usual = automatic and is_usual(name, route)
-        if not (wanted or usual):
-            continue
-        seconds = algorithm(route, exchange.size)
-        if usual:
-            fastest = np.minimum(fastest, seconds)
-        if wanted:
-            named.append((chosen, seconds))
-    for chosen, seconds in named:
-        fastest = np.where(chosen, seconds, fastest)
-    return fastest
+    algorithms = ALGORITHMS[exchange.operation]
+    found: FloatArray = np.zeros(len(plans))
+    for choice in _choices(problem, plans)[exchange.operation]:
+        names = [choice.name]
+        if choice.name == "auto":
+            names = [name for name in algorithms if is_usual(name, route)]
+        seconds = np.minimum.reduce([algorithms[name](route, exchange.size) for name in names])
+        found = seconds if choice.rows is None else np.where(choice.rows, seconds, found)
+    return found
 
 
 def bytes_sent(exchange: Exchange) -> FloatArray:

@@ -3,6 +3,7 @@
 Only ``bar`` and ``scatter`` traces are used: the bundle beside the report knows no others.
 """
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ COLOURS = (
 """The palettes of Okabe and Ito and of Tol, which stay distinct under colour blindness."""
 
 _MOST_PLANS = 10
+
+_WIDEST_LABEL = 44
+"""Letters of a line beside a bar."""
 
 
 COMPONENTS = (
@@ -50,9 +54,10 @@ def _colour(name: str, position: int) -> str:
 
 
 def _names(plans: Sequence[Document]) -> list[str]:
-    """Rank and name of each plan, without what all of them share."""
+    """Rank and name of each plan, without what all of them share, in short lines."""
     common = common_axes([item["plan"] for item in plans])
-    return [f"#{item['rank']} {plan_name(item['plan'], common)}" for item in plans]
+    named = [f"#{item['rank']} {plan_name(item['plan'], common)}" for item in plans]
+    return ["<br>".join(textwrap.wrap(name, _WIDEST_LABEL)) for name in named]
 
 
 def _layout(figure: go.Figure, title: str, x: str, y: str) -> go.Figure:
@@ -88,20 +93,30 @@ def _stacked(
     ]
 
 
+def _bars(document: Document, bars: list[go.Bar], title: str, x: str) -> go.Figure:
+    """Stacked bars, one a plan, with room for the lines of each name."""
+    figure = _layout(go.Figure(bars), title, x, "")
+    names = _names(document["plans"][:_MOST_PLANS])
+    lines = sum(name.count("<br>") + 1 for name in names)
+    height = max(380, 160 + 18 * lines)
+    figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"}, height=height)
+    figure.update_layout(legend={"y": -95 / (height - 100)})
+    return figure
+
+
 def step_breakdown(document: Document) -> go.Figure:
     """What a step waits for under each plan."""
-    figure = go.Figure(_stacked(document, lambda item: item["step"]["breakdown"], 1e3))
-    figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"})
-    return _layout(figure, "What one step waits for", "milliseconds", "")
+    bars = _stacked(document, lambda item: item["step"]["breakdown"], 1e3)
+    return _bars(document, bars, "What one step waits for", "milliseconds")
 
 
 def memory_stack(document: Document) -> go.Figure:
     """What fills the fullest card under each plan, beside what it holds."""
-    figure = go.Figure(_stacked(document, lambda item: item["memory"]["breakdown"], 1e-9))
+    bars = _stacked(document, lambda item: item["memory"]["breakdown"], 1e-9)
+    figure = _bars(document, bars, "Memory of the fullest card", "GB")
     capacity = document["plans"][0]["memory"]["capacity_bytes"] * 1e-9
     figure.add_vline(x=capacity, line_dash="dash", annotation_text=f"{capacity:g} GB")
-    figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"})
-    return _layout(figure, "Memory of the fullest card", "GB", "")
+    return figure
 
 
 def time_line(document: Document) -> go.Figure | None:

@@ -8,11 +8,14 @@ from typing import Any
 from specs.ffn import MoeFfn
 from specs.formats import Formats
 from specs.hardware import HardwareSpec
+from specs.memory import TIERS
 from specs.problem import Problem
 from tests.shapes import Mat, expert, groups, halves
 from tests.strategies import placement
 
 Plan = dict[str, Any]
+
+TIER_AXES = ("weights_tier", "experts_tier", "engram_tier", "kv_tier")
 
 _COMPARE = {
     "==": operator.eq,
@@ -58,6 +61,7 @@ def derived(problem: Problem, plan: Plan) -> Plan:
 def broken(problem: Problem, plan: Plan) -> set[str]:
     """Names of the structural rules that one plan breaks."""
     found = _cuts(problem, plan) | _layout(problem, plan) | _limits(problem, plan)
+    found |= _placed(problem, plan)
     largest = problem.limits.blast_radius
     if largest is not None and blast_radius(problem, plan) > largest * (1 + 1e-9):
         found.add("blast_radius")
@@ -65,6 +69,16 @@ def broken(problem: Problem, plan: Plan) -> set[str]:
         left, compare, right = re.split(r"\s*(==|!=|<=|>=|<|>)\s*", rule)
         if not _COMPARE[compare](_value(left, plan), _value(right, plan)):
             found.add(f"where {rule}")
+    return found
+
+
+def _placed(problem: Problem, plan: Plan) -> set[str]:
+    """Classes of data whose memory is not there, or cannot take them."""
+    found = set()
+    for axis in TIER_AXES:
+        memory = getattr(problem.hardware.memory, TIERS[plan[axis]])
+        if memory is None or (axis == "kv_tier" and not memory.writable):
+            found.add(axis)
     return found
 
 

@@ -16,12 +16,15 @@ from costmodels.plans import PlanTable, encode
 from specs import load_problem
 from specs.problem import Problem
 from specs.space import AXES
-from tests.constraints.rules import broken, derived
+from tests.constraints.rules import TIER_AXES, broken, derived
 from tests.strategies import changed, problems, space_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "qwen3-32b-128k-hgx-h100.yaml"
 
-DEFINITIONS = {"kv_split", "dense_axes", "moe_cards", "attention_layout", "microbatches"}
+DEFINITIONS = {
+    *("kv_split", "dense_axes", "moe_cards", "attention_layout", "microbatches"),
+    *TIER_AXES,
+}
 """Rules that say what a plan is; they cannot be given up."""
 
 MOST = 8

@@ -17,6 +17,7 @@ from results.words import (
     headline,
     plan_name,
     quantity,
+    site,
 )
 
 Document = dict[str, Any]
@@ -46,6 +47,7 @@ def show_ranking(document: Document) -> None:
         f"{certificate['feasible']:,} feasible of {certificate['candidates']:,} candidates; "
         f"the first is {certificate['kind']} under {document['cost_model']}."
     )
+    console.print(f"The best takes {site(document['plans'][0])}")
     _show_excluded(console, document)
     _show_idealisations(console, document)
     _show_warnings(console, document["warnings"])

@@ -97,8 +97,8 @@ def _bars(document: Document, bars: list[go.Bar], title: str, x: str) -> go.Figu
     """Stacked bars, one a plan, with room for the lines of each name."""
     figure = _layout(go.Figure(bars), title, x, "")
     names = _names(document["plans"][:_MOST_PLANS])
-    lines = sum(name.count("<br>") + 1 for name in names)
-    height = max(380, 160 + 18 * lines)
+    lines = max(name.count("<br>") + 1 for name in names)
+    height = max(380, 160 + len(names) * 18 * lines)
     figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"}, height=height)
     figure.update_layout(legend={"y": -95 / (height - 100)})
     return figure

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from results.explain import compare
 from results.ranking import Ranking
-from results.words import common_axes, common_name, departure, headline, plan_name
+from results.words import common_axes, common_name, departure, headline, plan_name, site
 
 _HERE = Path(__file__).parent
 
@@ -51,7 +51,9 @@ def render(ranking: Ranking, document: Document) -> str:
     return environment.get_template("report.html").render(
         d=document,
         departure=departure,
+        steady=ranking.problem.workload.kind == "steady",
         answer=headline(document) if document["plans"] else "",
+        stands=site(document["plans"][0]) if document["plans"] else "",
         pictures=pictures,
         script=script,
         lead=lead,

@@ -93,6 +93,22 @@ def departure(document: Document, assumption: Document) -> str:
     return f"{what}: {', and '.join(found)}" if found else ""
 
 
+def site(plan: Document) -> str:
+    """Say where the servers of a plan stand, and what the worst failure takes down."""
+    facility = plan["facility"]
+    servers = facility["servers"]
+    parts = [f"{servers} server{'' if servers == 1 else 's'}"]
+    if "power_w" in facility:
+        parts.append(quantity(facility["power_w"], "watts"))
+    racks = facility.get("racks")
+    if racks:
+        cooled = f" cooled by {racks['cooling']}" if "cooling" in racks else ""
+        parts.append(f"{racks['count']} rack{'' if racks['count'] == 1 else 's'}{cooled}")
+    worst = max(facility["failure_domains"], key=lambda domain: domain["sessions_lost"])
+    lost = f"one failed {worst['name']} takes down {share(worst['sessions_lost'])} of the sessions"
+    return f"{', '.join(parts)}; {lost}."
+
+
 def headline(document: Document) -> str:
     """Return the answer in one sentence."""
     best = document["plans"][0]

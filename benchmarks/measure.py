@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from constraints.space import Space
-from costmodels.plans import PlanTable
+from costmodels.plans import TIER_AXES, PlanTable
 from costmodels.roofline import RooflineModel
 from specs.load import load_problem
 from specs.problem import Problem
@@ -22,6 +22,8 @@ EXAMPLE = ROOT / "examples" / "qwen3-32b-128k-hgx-h100.yaml"
 DENSE = EXAMPLE
 HYBRID = Path(__file__).parent / "hybrid-five-kinds.yaml"
 MOE = ROOT / "examples" / "qwen3-235b-a22b-8k-hgx-h100.yaml"
+
+SUPERNODES = ROOT / "examples" / "supernode-sizing.yaml"
 
 CHUNK = 16_384
 """Rows of one call, as searches make them: columns of this length stay in the cache."""
@@ -79,6 +81,15 @@ def feasible_plans_per_s(spec: Path, seconds: float) -> tuple[int, float]:
     problem = opened(spec, _OPEN_SERVING)
     count = len(Space(problem, RooflineModel()).plans())
     return count, count * _calls_per_s(lambda: Space(problem, RooflineModel()).plans(), seconds)
+
+
+def placements_s() -> tuple[int, float]:
+    """Plans of 256 cards with every placement and domain open, and seconds to build their set."""
+    axes = ("domain", *TIER_AXES)
+    problem = load_problem(SUPERNODES, [f"space={{{', '.join(f'{a}: open' for a in axes)}}}"])
+    start = time.perf_counter()
+    count = len(Space(problem, RooflineModel()).plans())
+    return count, time.perf_counter() - start
 
 
 def _calls_per_s(call: Callable[[], object], seconds: float) -> float:

@@ -145,7 +145,7 @@ def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, Float
     """Bytes on the first and on the last stage beside their layers, the output head excepted."""
     model = problem.model
     first = sharding.embedding_bytes(model, plans)
-    for module in model.modules:
+    for module in model.modules if problem.assumptions.count_modules else ():
         first = first + (module.bytes / plans.tp if module.spread else module.bytes)
     norm = model.hidden * model.formats.norms.bytes_per_number
     mixer = sharding.vector_bytes(model, model.last_mixer.vectors)

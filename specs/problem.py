@@ -146,6 +146,8 @@ class Assumptions(Spec):
     """Whether a prefill reads each kept entry once, or every new token reads what it sees."""
     prefill_context: Literal["triangle", "middle"] = "triangle"
     """Whether each new token sees what precedes it, or all see as much as the middle one."""
+    count_modules: bool = True
+    """Whether parts beside the stack, such as a vision tower, take memory."""
     count_norms: bool = True
     """Whether a step reads normalisation weights and the embedding rows of its tokens."""
     count_embedding_rows: bool = True

@@ -222,6 +222,7 @@ def assumptions(draw: Draw) -> Raw:
         "prefill_reads": ["once", "per_token"],
         "prefill_context": ["triangle", "triangle", "middle"],
         "count_norms": [True, False],
+        "count_modules": [True, True, False],
         "count_embedding_rows": [True, True, False],
         "engram_reads": ["counted", "counted", "hidden"],
         "engram_projection": ["whole", "whole", "with_table"],

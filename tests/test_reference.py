@@ -97,6 +97,7 @@ def known(drawn: Drawn) -> Drawn:
             "engram_reads": "counted",
             "engram_projection": "whole",
             "count_embedding_rows": True,
+            "count_modules": True,
             "balance": 1.0,
         },
     )

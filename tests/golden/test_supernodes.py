@@ -27,7 +27,7 @@ READ = 2e-6
 
 ROM = """
 name: weights in ROM
-model: {base: deepseek-v4.1-flash, overrides: {draft: null, modules: []}}
+model: deepseek-v4.1-flash
 hardware: opentallas-rom-n5-2
 workload:
   kind: steady
@@ -35,7 +35,8 @@ workload:
 space: {tp: [1], pp: [2], attention_dp: [1], expert_tp: [1], replicas: [1], batch: [1]}
 assumptions:
   {overlap: whole_step, steady_context: start, capacity: pooled, activations: in_workspace,
-   workspace: 0, compressor_state: in_workspace, engram_projection: with_table}
+   workspace: 0, compressor_state: in_workspace, engram_projection: with_table,
+   count_modules: false}
 """
 
 

@@ -159,7 +159,9 @@ class Level(Spec):
         ):
             raise ValueError(f"sizes must rise and end with size {self.size}, got {self.sizes}")
         if self.sizes and not isinstance(self.topology, Switch):
-            raise ValueError(f"only a switch may be built in several sizes, got {self.topology}")
+            raise ValueError(
+                f"only a switch may be built in several sizes, got a {self.topology.kind}"
+            )
         if isinstance(self.topology, Torus | Mesh) and math.prod(self.topology.dims) != self.size:
             raise ValueError(
                 f"topology.dims must multiply to size {self.size}, got {self.topology.dims}"

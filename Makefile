@@ -48,7 +48,7 @@ bench: $(VENV)/.ready-run  ## speed, measured
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 soak: $(VENV)/.ready-dev  ## the tests that run for minutes
-	@$(BIN)/python -m pytest -m soak $(ARGS)
+	@$(BIN)/python -m pytest -n auto -m soak $(ARGS)
 
 clean:  ## remove caches and built pages (keeps .venv and out/)
 	@rm -rf docs/_build build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

@@ -244,12 +244,22 @@ def test_what_is_excused_exists() -> None:
     assert not {*JUSTIFIED, *REFUSES} - set(PLACES)
 
 
-@pytest.mark.parametrize("leaf", PLACES)
+SAMPLE = list(PLACES)[::6]
+"""Leaves that every run looks at; all of them take minutes."""
+
+
+@pytest.mark.parametrize("leaf", SAMPLE)
 def test_leaf_matters(leaf: str) -> None:
     if leaf in JUSTIFIED:
         assert not matters(leaf, (BURST, MOE)), f"{leaf} has an effect now: it needs no excuse"
     else:
         assert matters(leaf), f"{leaf} changes no estimate, verdict or warning"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("leaf", [leaf for leaf in PLACES if leaf not in SAMPLE])
+def test_every_other_leaf_matters(leaf: str) -> None:
+    test_leaf_matters(leaf)
 
 
 def with_axis(problem: Problem, axis: str, value: Any) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from costmodels import sharding
 from costmodels.memory import estimate
-from costmodels.plans import PlanTable
+from costmodels.plans import TIER_AXES, PlanTable
 from specs import catalog
 from specs.ffn import MoeFfn
 from specs.formats import Format, Formats
@@ -305,9 +305,10 @@ def test_scales_are_stored_for_every_block_that_a_shard_touches(
 def test_weights_of_one_stage_sum_to_the_model(drawn: tuple[Problem, PlanTable]) -> None:
     """On one stage the estimate holds what the shards say: nothing forgotten, nothing twice."""
     problem, plans = drawn
-    problem = changed(problem, assumptions={"capacity": "per_card"})
+    problem = changed(problem, assumptions={"capacity": "per_card", "count_modules": True})
     model = problem.model
     plans = plans.take(plans.pp == 1)
+    plans = plans.with_columns(**{axis: np.zeros_like(plans.tp) for axis in TIER_AXES})
     held = np.zeros((len(plans), len(problem.workload.classes)))
     weights = estimate(problem, plans, held).components["weights"]
     expected = np.zeros(len(plans))

@@ -1,13 +1,14 @@
 """``planner machine``: the machine that a name or a file describes, as one document."""
 
 from collections.abc import Sequence
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from results.machine import machine_document
-from specs import faults
+from specs import catalog, faults
 from specs.base import Spec
 from specs.documents import read_file
 from specs.errors import SpecError
@@ -35,8 +36,11 @@ def hardware_of(source: str, sets: Sequence[str] = ()) -> HardwareSpec:
     """
     raw: Any = source
     folder, label = Path.cwd(), ""
-    if "/" in source or source.endswith(_SUFFIXES):
-        label, folder, raw = source, Path(source).parent, read_file(Path(source))
+    if _is_file(source):
+        file = Path(source)
+        if isfile(source) and file.suffix not in ("", *_SUFFIXES):
+            raise SpecError.single("", source, f"a file must end in {', '.join(_SUFFIXES)}")
+        label, folder, raw = source, file.parent, read_file(file)
         raw = raw.get("hardware", raw)
     try:
         full = with_sets(resolve({"hardware": raw}, folder), sets, folder)
@@ -45,6 +49,13 @@ def hardware_of(source: str, sets: Sequence[str] = ()) -> HardwareSpec:
         raise SpecError(faults.spec_error(error, full, _Part).faults, source=label) from None
     except SpecError as error:
         raise SpecError(error.faults, source=label) from None
+
+
+def _is_file(source: str) -> bool:
+    """Whether a text is the path of a file, there or not, rather than a name."""
+    if "/" in source or source.endswith(_SUFFIXES):
+        return True
+    return source not in catalog.names("hardware") and isfile(source)
 
 
 def document(

@@ -12,6 +12,9 @@ from results.words import quantity
 
 Document = dict[str, Any]
 
+_OF_LEVELS = ("bandwidth", "latency")
+"""Figures of a level that collectives over it need."""
+
 
 def show_machine(document: Document) -> None:
     """Print the tables of a machine."""
@@ -27,9 +30,17 @@ def show_machine(document: Document) -> None:
 
 
 def _table(
-    console: Console, title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]
+    console: Console,
+    title: str,
+    columns: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    needs: Iterable[str] = (),
 ) -> None:
-    """Print a table whose first column is words and whose others are figures."""
+    """Print a table whose first column is words and whose others are figures.
+
+    What it cannot show because figures are not stated is said in one line that names what it
+    ``needs``.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for position, name in enumerate(columns):
         table.add_column(name, justify="left" if position == 0 else "right", overflow="fold")
@@ -37,7 +48,10 @@ def _table(
         table.add_row(*row)
     console.print()
     console.print(Text(title, style="bold"))
-    console.print(table)
+    if table.row_count:
+        console.print(table)
+    if lacks := ", ".join(needs):
+        console.print(Text(f"needs {lacks}"))
 
 
 def _memories(console: Console, document: Document) -> None:
@@ -107,9 +121,11 @@ def _hiding(console: Console, document: Document) -> None:
         )
         for level in document["levels"]
         for dtype, work in level["flop_per_byte"].items()
+        if work is not None
     )
     columns = ("level, format", "cards", "FLOP a byte", "expert width")
-    _table(console, "Experts so wide hide the messages of their tokens", columns, rows)
+    needs = [path for path in document["missing"] if path.endswith(".bandwidth")]
+    _table(console, "Experts so wide hide the messages of their tokens", columns, rows, needs)
 
 
 def _network(topology: Document) -> str:
@@ -138,10 +154,16 @@ def _collectives(console: Console, document: Document) -> None:
             _rate(row["busbw_bytes_per_s"]),
         )
         for row in found["rows"]
+        if row["seconds"] is not None
     )
+    crossed = {f"levels.{name}.{figure}" for name in found["levels"] for figure in _OF_LEVELS}
+    needs = [path for path in document["missing"] if path in crossed]
     over = ", ".join(found["levels"])
-    title = f"Collectives of {_size(found['bytes'])} among {found['ranks']:,} cards over {over}"
-    _table(console, title, ("collective", "time", "algbw", "busbw"), rows)
+    title = (
+        f"Collectives of {_size(found['bytes'])} among {_counted(found['ranks'], 'card')} over "
+        f"{over}"
+    )
+    _table(console, title, ("collective", "time", "algbw", "busbw"), rows, needs)
 
 
 def _connections(console: Console, document: Document) -> None:
@@ -157,7 +179,7 @@ def _connections(console: Console, document: Document) -> None:
         )
         title = (
             f"Connections of {found['level']}, {found['kind']}: {_size(found['cache_bytes'])} on "
-            f"the chip hold those of {found['hosts_held']:,} hosts"
+            f"the chip hold those of {_counted(found['hosts_held'], 'host')}"
         )
         _table(console, title, ("hosts", "state", "wait", "set up"), rows)
 
@@ -174,10 +196,10 @@ def _facility(console: Console, document: Document) -> None:
         )
         for row in found["steps"]
     )
-    each = f"Servers of {found['cards_per_server']:,} cards"
+    each = f"Servers of {_counted(found['cards_per_server'], 'card')}"
     _table(console, each, ("cards", "servers", "power", "racks", "switch tiers"), rows)
     if found["servers_on_air"] is not None:
-        console.print(f"Air cools {found['servers_on_air']:,} servers a rack")
+        console.print(f"Air cools {_counted(found['servers_on_air'], 'server')} a rack")
     blocks = ", ".join(f"{d['name']} {d['cards']:,}" for d in document["failure_domains"])
     console.print(f"Cards that fail together: {blocks}")
 
@@ -197,6 +219,10 @@ def _with_prefix(value: float | None, unit: str) -> str:
         if value >= factor:
             return f"{value / factor:,.4g} {prefix}{unit}"
     return f"{value:,.4g} {unit}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _figure(value: float | None) -> str:

@@ -20,7 +20,7 @@ from costmodels.collectives.measures import (
     hiding_width,
     payback_calls,
 )
-from costmodels.collectives.routes import Route
+from costmodels.collectives.routes import Leg, Route
 from costmodels.plans import PlanTable
 from specs.fabric import Level, Switch, Torus
 from specs.formats import BITS
@@ -112,7 +112,9 @@ def _level(hardware: HardwareSpec, level: Level, ranks: int, size: float) -> Doc
     """One level whose domains are built with ``level.size`` cards."""
     n, beta = level.size, level.beta
     farthest = level.alpha + level.hop * int(topology.chips_passed(level, n, n, 1))
-    everybody = beta * float(topology.alltoall_share(level, n, 1))
+    every, one = np.array(n), np.array(1)
+    leg = Leg(level, n, every, one, one, every, hardware.server.cards, 1.0)
+    everybody = leg.everybody()[1].item()
     peak = hardware.card.peak
     return {
         "name": level.name,
@@ -208,6 +210,7 @@ def _connections(hardware: HardwareSpec, level: Level, cards: int) -> Document:
     """State, waits and set-up of connections as more hosts are joined."""
     kept = level.connections
     assert kept is not None
+    waits = kept.miss is not None
     most = max(-(-cards // hardware.server.cards), 2)
     hosts = np.array(_doubling(2, most))
     columns = zip(
@@ -224,7 +227,7 @@ def _connections(hardware: HardwareSpec, level: Level, cards: int) -> Document:
         "cache_bytes": kept.cache,
         "hosts_held": connections.most_hosts(kept),
         "by_hosts": [
-            {"hosts": n, "state_bytes": state, "wait_s": wait, "setup_s": setup}
+            {"hosts": n, "state_bytes": state, "wait_s": wait if waits else None, "setup_s": setup}
             for n, state, wait, setup in columns
         ],
     }

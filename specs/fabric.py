@@ -24,9 +24,18 @@ class Switch(Spec):
     """Equal switch networks beside each other, on each of which a card has one port."""
     oversubscription: Ratio = 1.0
     """Bandwidth of the ports down to the cards over that of the ports up, where one chip cannot
-    join all cards: between chips a card has that much less."""
+    join all cards: the cards below a chip have together that much less between chips. Needs ``radix``."""
     reduces: bool = False
     """Whether the switches add up what the cards send (in-network reduction)."""
+
+    @model_validator(mode="after")
+    def _has_uplinks(self) -> Self:
+        if self.oversubscription > 1 and self.radix is None:
+            raise ValueError(
+                "oversubscription needs the radix of a chip: one chip that joins all cards has no "
+                "ports up"
+            )
+        return self
 
 
 class Torus(Spec):
@@ -90,8 +99,9 @@ class Connections(Spec):
     """Endpoints of the applications on one host."""
     cache: Bytes
     """Bytes of state that the adapter holds on its chip."""
-    miss: SecondsOrZero = 0.0
-    """Time that a message waits for state that is not on the chip."""
+    miss: SecondsOrZero | None = None
+    """Time that a message waits for state that is not on the chip; it does not wait if not
+    given."""
     pair_bytes: Bytes = 512.0
     """State of one connection between two endpoints (``pairwise``)."""
     queue_bytes: Bytes = 32.0
@@ -139,7 +149,8 @@ class Level(Spec):
     staging: Staging | None = None
     """Processors that transfers pass on their way through host memory; none if not given."""
     connections: Connections | None = None
-    """State of connections, where it can bound what an instance may span; none if not given."""
+    """State of connections. Messages wait for what the chip does not hold, and setting connections
+    up adds to the restart after a failure; neither if not given."""
     source: str = ""
     """Where the latency was measured: published values differ by path."""
 

@@ -33,7 +33,9 @@ class MeasuredCollective(Spec):
     span: Count
     """Servers over which the ranks are spread."""
     bytes: Bytes
-    """Bytes of the input of one rank."""
+    """Bytes as the formulas count them: the input of one rank (AllReduce), the whole vector
+    (ReduceScatter, AllGather), or what one rank sends to others (All-to-All), without the part
+    that it keeps."""
     seconds: Seconds
     """Time it took."""
     source: str = ""
@@ -76,6 +78,12 @@ class HardwareSpec(Spec):
             raise ValueError(
                 f"cards must be a whole number of servers of {self.server.cards}, got {self.cards}"
             )
+        for tier, memory in self.memory.tiers.items():
+            if memory.cards > self.cards:
+                raise ValueError(
+                    f"memory.{tier}.cards must not exceed the {self.cards} cards of {self.name}, "
+                    f"got {memory.cards}"
+                )
         names = [domain.name for domain in self.failures]
         if len(set(names)) != len(names):
             raise ValueError(f"failure domains must have names that differ, got {names}")

@@ -301,19 +301,19 @@ class Problem(Spec):
         money = self.objective.currency == "money" or self.limits.money_per_hour is not None
         if money and self.hardware.card.price is None:
             raise ValueError(
-                f"hardware.card.price is needed to count money, and {self.hardware.name} has none; "
+                f"hardware.card.price: needed to count money, and {self.hardware.name} has none; "
                 f"set it, e.g. 2.5 USD/h"
             )
         rack = self.hardware.facility.rack
         if self.limits.racks is not None and rack.servers is None and rack.power is None:
             raise ValueError(
-                f"hardware.facility.rack is needed to count racks, and {self.hardware.name} states "
+                f"hardware.facility.rack: needed to count racks, and {self.hardware.name} states "
                 f"neither servers nor power of one; set it, e.g. {{power: 40 kW}}"
             )
         energy = self.objective.currency == "joules" or self.limits.power is not None
         if energy and self.hardware.server.power is None:
             raise ValueError(
-                f"hardware.server.power is needed to count energy, and {self.hardware.name} has "
+                f"hardware.server.power: needed to count energy, and {self.hardware.name} has "
                 f"none; set it, e.g. 10.2 kW"
             )
         self._check_levels()
@@ -392,7 +392,7 @@ class Problem(Spec):
         found = self.rate_format(wanted)
         if found is None:
             raise ValueError(
-                f"hardware.card.peak.{wanted} is needed for the {tensor} of {self.model.name}, and "
+                f"hardware.card.peak.{wanted}: needed for the {tensor} of {self.model.name}, and "
                 f"{self.hardware.name} has none; known: {', '.join(self.hardware.card.peak)}"
             )
         return found

@@ -59,7 +59,7 @@ def test_memories_and_what_bounds_them(planner: Any, tmp_path: Path) -> None:
     assert hbm["read_all_s"] == pytest.approx(80e9 / 4e12)
     assert hbm["flop_per_byte"] == {"bf16": 75.0, "fp8": 150.0}
     assert (host["bytes_per_card"], host["bytes_per_s"], host["bound_by"]) == (100e9, 40e9, "path")
-    window = {"capacity": 1e12, "bandwidth": 50e9, "latency": 7.52e-6, "in_flight": 128}
+    window = {"capacity": 1e12, "bandwidth": 50e9, "cards": 1, "latency": 7.52e-6, "in_flight": 128}
     pool = {"hbm": {"capacity": 80e9, "bandwidth": 4e12}, "pool": window | {"transaction": 256}}
     far = asked(planner, own(tmp_path, memory=pool))["memories"][1]
     assert far["bound_by"] == "window"
@@ -164,7 +164,58 @@ def test_a_missing_figure_stays_missing(planner: Any, tmp_path: Path) -> None:
     assert document["levels"][0]["farthest_s"] is None
     assert {row["seconds"] for row in document["collectives"]["rows"]} == {None}
     assert {row["power_w"] for row in document["facility"]["steps"]} == {None}
-    assert "Not stated: levels.bus.latency, server.power" in planner("machine", file).out
+    shown = planner("machine", file).out
+    assert "Not stated: levels.bus.latency, server.power" in shown
+    assert "16 cards over bus\nneeds levels.bus.latency\n" in shown
+    assert "allreduce" not in shown
+
+
+def test_a_level_without_a_bandwidth_hides_nothing_that_is_known(
+    planner: Any, tmp_path: Path
+) -> None:
+    levels = [
+        {"name": "bus", "size": 8, "bandwidth": 100e9, "latency": 1e-6},
+        {"name": "net", "size": 16, "latency": 4e-6},
+    ]
+    shown = planner("machine", own(tmp_path, levels=levels)).out
+    assert "bus, fp8" in shown
+    assert "net, fp8" not in shown
+    assert "\nneeds levels.net.bandwidth\n" in shown
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"topology": {"kind": "switch", "radix": 64, "oversubscription": 3}},
+        {"staging": {"bandwidth": 20e9, "buffers": "one_node"}},
+        {"staging": {"bandwidth": 20e9}},
+        {"topology": {"kind": "torus", "dims": [8, 16]}},
+    ],
+)
+def test_the_rate_of_a_level_is_that_of_its_collective(
+    planner: Any, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    level = {"name": "bus", "size": 128, "bandwidth": 50e9, "latency": 0.0, **more}
+    document = asked(planner, own(tmp_path, cards=128, levels=[level]))
+    (found,) = document["levels"]
+    everybody = rows(document)["all_to_all", "direct"]
+    assert found["alltoall_bytes_per_s_per_card"] == pytest.approx(everybody["busbw_bytes_per_s"])
+    assert found["alltoall_bytes_per_s_per_card"] < 50e9
+    work = 600e12 / everybody["busbw_bytes_per_s"]
+    assert found["flop_per_byte"]["fp8"] == pytest.approx(work)
+    assert found["expert_width_that_hides"]["fp8"] == pytest.approx(work / 2)
+
+
+def test_one_is_not_many(planner: Any, tmp_path: Path) -> None:
+    kept = {"kind": "pairwise", "endpoints": 8, "cache": 256}
+    level = {"name": "net", "size": 16, "bandwidth": 10e9, "latency": 0, "connections": kept}
+    memory = {"hbm": {"capacity": 80e9, "bandwidth": 4e12}}
+    file = own(tmp_path, levels=[level], memory=memory, server={"cards": 1})
+    shown = planner("machine", file, "--ranks", "2").out
+    assert "Servers of 1 card\n" in shown
+    assert "hold those of 1 host\n" in shown
+    (found,) = asked(planner, file)["connections"]
+    assert {row["wait_s"] for row in found["by_hosts"]} == {None}, "no miss is stated"
 
 
 def test_a_spec_and_a_file_that_builds_on_another(planner: Any, tmp_path: Path) -> None:
@@ -189,6 +240,8 @@ def test_a_changed_machine(planner: Any, tmp_path: Path) -> None:
     [
         (("hgx-h10",), "hardware", "no hardware of that name"),
         (("no-such.yaml",), "", "no such file"),
+        ((str(ROOT / "README.md"),), "", "a file must end in .yaml, .yml, .json"),
+        (("9" * 300,), "hardware", "no hardware of that name"),
         (("hgx-h100", "--cards", "9"), "--cards", "the machine has 8"),
         (("hgx-h100", "--ranks", "9"), "--ranks", "only 8 cards are installed"),
         (("hgx-h100", "--bytes", "3 parsecs"), "--bytes", "no known unit"),

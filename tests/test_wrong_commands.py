@@ -239,7 +239,7 @@ WRONG: dict[str, Wrong] = {
         ("explain", str(EXAMPLE), "--plan", "tp=²"), "expected a whole number", "plan.tp"
     ),
     "format of KV that the card cannot multiply": Wrong(
-        setting("model.formats.kv={dtype: fp4, compute: fp32}"), "is needed for the kv of"
+        setting("model.formats.kv={dtype: fp4, compute: fp32}"), "needed for the kv of"
     ),
 }
 

@@ -34,10 +34,10 @@ def wait(connections: Connections, hosts: Hosts) -> FloatArray:
     """Seconds that a message waits on average for state that is not on the chip.
 
     All connections are used alike, so the share of the state that the chip lacks is the share of
-    messages that wait.
+    messages that wait; none waits where no time of a miss is stated.
     """
     missing = 1.0 - connections.cache / state_bytes(connections, hosts)
-    return np.maximum(missing, 0.0) * connections.miss
+    return np.maximum(missing, 0.0) * (connections.miss or 0.0)
 
 
 def most_hosts(connections: Connections) -> int:

@@ -18,7 +18,8 @@ def measured_or(
 ) -> FloatArray:
     """Replace seconds by a formula where operation, ranks and span of servers were measured.
 
-    ``group``: ranks and stride. All arrays have shape ``(plans,)``.
+    ``group``: ranks and stride. ``size``: bytes as ``costmodels.collectives.algorithms`` counts
+    them for the operation, in the table too. All arrays have shape ``(plans,)``.
     """
     tables: dict[tuple[int, int], list[MeasuredCollective]] = {}
     for row in problem.hardware.collectives:

@@ -9,8 +9,8 @@ import numpy as np
 
 from costmodels.plans import FloatArray, IntArray
 
-_BUS_ROUNDS = {"allreduce": 2.0, "reduce_scatter": 1.0, "all_gather": 1.0, "all_to_all": 1.0}
-"""Times that the whole input of a card passes its links, in the limit of many ranks."""
+_BUS_ROUNDS = {"allreduce": 2.0, "reduce_scatter": 1.0, "all_gather": 1.0}
+"""Times that ``size`` passes the links of a card on its way around a ring of many ranks."""
 
 
 def algorithm_bandwidth(size: FloatArray | float, seconds: FloatArray | float) -> FloatArray:
@@ -26,11 +26,14 @@ def bus_bandwidth(
 ) -> FloatArray:
     """Bytes per second of a card's links that a ring would need for the same time (busbw, 6.4.3).
 
-    The algorithm bandwidth times 2(n-1)/n for an AllReduce, (n-1)/n for the others; unlike it, it
-    compares with the bandwidth of a link.
+    The algorithm bandwidth times 2(n-1)/n for an AllReduce, (n-1)/n for a ReduceScatter or
+    AllGather; unlike it, it compares with the bandwidth of a link. The ``size`` of an All-to-All
+    leaves out what a card keeps, so all of it passes the links and the two are equal.
     """
-    factor = _BUS_ROUNDS[operation] * (np.asarray(ranks) - 1) / np.asarray(ranks)
-    return factor * algorithm_bandwidth(size, seconds)
+    found = algorithm_bandwidth(size, seconds)
+    if operation == "all_to_all":
+        return found
+    return _BUS_ROUNDS[operation] * (np.asarray(ranks) - 1) / np.asarray(ranks) * found
 
 
 def payback_calls(once: float, saving: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodels.collectives import connections, staging, topology
 from costmodels.collectives.domains import Cards, domain_sizes, joined
-from costmodels.collectives.switches import tiers_crossed
+from costmodels.collectives.switches import uplink_share
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from specs.fabric import Level, Staging, Switch
 from specs.hardware import HardwareSpec
@@ -62,18 +62,26 @@ class Leg:
 
     def ring(self) -> Links:
         """Links of a ring over all ranks, each of which sends to the next one."""
-        return self._start_up(2, self.stride), self._ring_rate(self.ranks, self.stride)
+        rate = self._ring_rate(self.ranks, self.stride, rings=self.stride)
+        return self._start_up(2, self.stride), rate
 
     def ring_of_parts(self) -> Links:
         """Links of a ring over the ranks that meet, while all other such rings do the same."""
-        return self._start_up(2, self.apart), self._ring_rate(self.parts, self.apart)
+        rate = self._ring_rate(self.parts, self.apart, rings=self.apart)
+        return self._start_up(2, self.apart), rate
 
     def pairs(self) -> Links:
-        """Links of two ranks that exchange with each other, as far apart as any."""
+        """Links of two ranks that exchange with each other, as far apart as any.
+
+        All cards count as sending up from their switch chip, though in a tree only some do.
+        """
         return self._start_up(self.ranks, self.stride), self._ring_rate(2, self.stride)
 
     def everybody(self) -> Links:
-        """Links of ranks that each exchange with all others."""
+        """Links of ranks that each exchange with all others.
+
+        All that a card sends counts as sent up from its switch chip, what stays below it too.
+        """
         beta = self._rate(
             lambda: topology.alltoall_share(self.level, self.ranks, self.stride),
             staging.alltoall_bandwidth,
@@ -100,27 +108,32 @@ class Leg:
             found = found + connections.wait(level.connections, hosts)
         return found
 
-    def _ring_rate(self, ranks: Cards, stride: IntArray) -> FloatArray:
+    def _ring_rate(
+        self, ranks: Cards, stride: IntArray, rings: IntArray | None = None
+    ) -> FloatArray:
         return self._rate(
-            lambda: topology.ring_share(self.level, ranks, stride), staging.ring_bandwidth
+            lambda: topology.ring_share(self.level, ranks, stride), staging.ring_bandwidth, rings
         )
 
     def _rate(
         self,
         share: Callable[[], FloatArray],
         staged: Callable[[Staging, IntArray], FloatArray],
+        rings: IntArray | None = None,
     ) -> FloatArray:
         """β, of which a switch gives less between its chips, and another network a ``share``.
 
-        Transfers through the memory of hosts are no faster than ``staged`` for the whole group.
+        Only one card of each of ``rings`` interleaved rings sends up from a chip; without rings
+        all cards do. Transfers through the memory of hosts are no faster than ``staged`` for the
+        whole group.
         """
         level = self.level
         found: FloatArray = np.asarray(level.beta)
         if not isinstance(level.topology, Switch):
             found = found * share()
-        elif level.topology.radix is not None and level.topology.oversubscription > 1:
-            tiers = tiers_crossed(level.topology, self.domain, self.ranks, self.stride)
-            found = found / np.where(tiers > 1, level.topology.oversubscription, 1.0)
+        elif level.topology.oversubscription > 1:
+            group = self.domain, self.ranks, self.stride
+            found = found * uplink_share(level.topology, *group, rings)
         if level.staging:
             found = np.minimum(found, staged(level.staging, self.ranks))
         return found * self.efficiency

@@ -8,7 +8,7 @@ or a number. A switch that states no radix has as many ports as needed: one tier
 
 import numpy as np
 
-from costmodels.plans import IntArray
+from costmodels.plans import FloatArray, IntArray
 from specs.fabric import Switch
 
 Cards = IntArray | int
@@ -54,6 +54,27 @@ def tiers_crossed(switch: Switch, domain: Cards, ranks: Cards, stride: Cards) ->
             crossed += (built > tier) & (block % np.maximum(span, 1) != 0)
             block *= switch.radix // 2
     return crossed
+
+
+def uplink_share(
+    switch: Switch, domain: Cards, ranks: Cards, stride: Cards, rings: Cards | None = None
+) -> FloatArray:
+    """Share of its bandwidth that a card has from leaf to leaf: all of it within one leaf.
+
+    ``rings`` interleaved rings of neighbours leave a leaf once each, and twice where groups are
+    no whole number of leaves, so that a second group lies on the same leaf. Without rings all
+    cards of a leaf send upwards at once, and each has 1/oversubscription.
+    """
+    if switch.radix is None:
+        return np.ones(np.broadcast(domain, ranks, stride).shape)
+    down, _ = leaf_ports(switch.radix, switch.oversubscription)
+    crossed = tiers_crossed(switch, domain, ranks, stride) > 1
+    sending: Cards = down
+    if rings is not None:
+        whole = np.asarray(ranks) * stride % down == 0
+        sending = np.minimum(np.where(whole, 1, 2) * rings, down)
+    share = down / (switch.oversubscription * np.asarray(sending))
+    return np.where(crossed, np.minimum(share, 1.0), 1.0)
 
 
 def chips(switch: Switch, cards: Cards) -> IntArray:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodels.collectives import connections, measures, staging
+from costmodels.collectives.algorithms import direct_alltoall
 from specs.fabric import Connections, Staging
 
 kinds = st.sampled_from(["pairwise", "channel", "directory"])
@@ -29,8 +30,13 @@ def drawn(draw: st.DrawFn) -> Connections:
 @given(drawn(), st.integers(1, 100_000))
 def test_more_hosts_never_wait_less(kept: Connections, hosts: int) -> None:
     fewer, more = connections.wait(kept, np.array([hosts, hosts + 1]))
-    assert 0 <= fewer <= more < kept.miss
+    assert 0 <= fewer <= more < 1e-6
     assert (connections.state_bytes(kept, hosts) <= kept.cache) == (fewer == 0)
+
+
+@given(drawn(), st.integers(1, 100_000))
+def test_nothing_waits_where_no_miss_is_stated(kept: Connections, hosts: int) -> None:
+    assert connections.wait(kept.model_copy(update={"miss": None}), hosts) == 0
 
 
 @given(drawn())
@@ -89,6 +95,13 @@ def test_bus_bandwidth_of_a_ring_is_that_of_its_links() -> None:
     for operation, rounds in (("allreduce", 2), ("reduce_scatter", 1), ("all_gather", 1)):
         seconds = rounds * (n - 1) * size / (n * beta)
         assert measures.bus_bandwidth(operation, n, size, seconds) == pytest.approx([beta] * 3)
+
+
+@given(st.integers(2, 100), st.floats(1, 1e9))
+def test_bus_bandwidth_of_an_all_to_all_is_its_algorithm_bandwidth(n: int, size: float) -> None:
+    """What a card sends to others leaves out its own part: all of it passes the links."""
+    seconds = direct_alltoall(np.array(n), np.array(size), 0.0, 450e9)
+    assert measures.bus_bandwidth("all_to_all", n, size, seconds) == pytest.approx(450e9)
 
 
 def test_what_saves_nothing_never_pays() -> None:

@@ -249,10 +249,20 @@ def test_oversubscription_counts_between_chips_only() -> None:
     """48 ports down and 16 up leave a card a third of its bandwidth beyond its chip (6.5.1)."""
     switch = {"kind": "switch", "radix": 64, "oversubscription": 3}
     problem = machine({**NVLINK, "size": 384, "topology": switch})
-    near = seconds(problem, "allreduce", 48, 1e6, stride=1, attention_dp=8, allreduce="ring")
-    far = seconds(problem, "allreduce", 384, 1e6, allreduce="ring")
-    assert near == pytest.approx(ring(48, 1e6, 0.833e-6, 450e9))
-    assert far == pytest.approx(ring(384, 1e6, 0.833e-6, 150e9))
+    near = seconds(problem, "all_to_all", 48, 1e6, attention_dp=8, alltoall="direct")
+    far = seconds(problem, "all_to_all", 384, 1e6, alltoall="direct")
+    assert near == pytest.approx(0.833e-6 + 1e6 / 450e9)
+    assert far == pytest.approx(0.833e-6 + 1e6 / 150e9)
+
+
+@pytest.mark.parametrize(("stride", "rate"), [(1, 450e9), (16, 450e9), (32, 225e9), (48, 150e9)])
+def test_rings_of_neighbours_share_the_ports_up(stride: int, rate: float) -> None:
+    """One ring leaves a chip of 48 cards once, over one of 16 ports up; 32 rings have half each."""
+    switch = {"kind": "switch", "radix": 64, "oversubscription": 3}
+    problem = machine({**NVLINK, "size": 384, "topology": switch})
+    n = 384 // stride
+    found = seconds(problem, "allreduce", n, 1e6, stride=stride, allreduce="ring")
+    assert found == pytest.approx(ring(n, 1e6, 0.833e-6, rate))
 
 
 def test_messages_wait_for_state_that_is_not_on_the_chip() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from costmodels.collectives import switches, topology
 from specs.fabric import Level, Switch
@@ -237,3 +238,32 @@ def test_oversubscription_saves_uplinks_and_costs_bandwidth(
     assert switches.tiers(narrow, cards) <= switches.tiers(even, cards)
     levels = [Level(name="s", size=cards, bandwidth=1.0, topology=s) for s in (even, narrow)]
     assert topology.bisection(levels[1]) <= topology.bisection(levels[0])
+
+
+@given(
+    st.sampled_from([4, 8, 16]), st.sampled_from([1.5, 2, 3, 7]),
+    st.integers(2, 24), st.integers(1, 12), st.integers(1, 6),
+)  # fmt: skip
+def test_rings_send_no_more_up_from_a_leaf_than_it_has_room_for(
+    radix: int, ratio: float, ranks: int, stride: int, copies: int
+) -> None:
+    """Count the cards of each leaf whose next one in their ring lies below another leaf."""
+    switch = Switch(radix=radix, oversubscription=ratio)
+    down, _ = switches.leaf_ports(radix, ratio)
+    block = ranks * stride
+    share = float(switches.uplink_share(switch, copies * block, ranks, stride, stride))
+    card = np.arange(copies * block)
+    following = card // block * block + (card % block + stride) % block
+    sending = np.bincount(card // down, card // down != following // down).max()
+    room = down / ratio
+    if switches.tiers(switch, copies * block) > 1:
+        assert share * sending <= room * (1 + 1e-12)
+    if share < 1 and block % down == 0:
+        assert share * sending == pytest.approx(room)
+    assert share >= float(switches.uplink_share(switch, copies * block, ranks, stride))
+
+
+def test_one_chip_has_no_ports_up() -> None:
+    with pytest.raises(ValidationError, match="oversubscription needs the radix of a chip"):
+        Switch(oversubscription=4)
+    assert switches.uplink_share(Switch(), 512, 512, 1) == 1

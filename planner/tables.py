@@ -11,10 +11,12 @@ from rich.text import Text
 
 from results.words import (
     CURRENCY_UNIT,
+    best_sizes,
     common_axes,
     common_name,
     departure,
     headline,
+    others_held,
     plan_name,
     quantity,
     site,
@@ -23,6 +25,8 @@ from results.words import (
 Document = dict[str, Any]
 
 _WIDTH = 110
+
+_IDEALISED = "If an assumption had its default (the best plan, same batch)"
 
 
 def open_console() -> Console:
@@ -48,6 +52,7 @@ def show_ranking(document: Document) -> None:
         f"the first is {certificate['kind']} under {document['cost_model']}."
     )
     console.print(f"The best takes {site(document['plans'][0])}")
+    _show_sizes(console, document)
     _show_excluded(console, document)
     _show_idealisations(console, document)
     _show_warnings(console, document["warnings"])
@@ -58,15 +63,19 @@ def _ranking_table(document: Document) -> Table:
     unit = CURRENCY_UNIT[document["plans"][0]["outcome"]["currency"]]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
-    table.add_column("plan", overflow="fold", min_width=20)
+    # Other memories stand below the working one, by name, and take room that plans then lack.
+    elsewhere = any(others_held(item["memory"]) for item in document["plans"])
+    table.add_column("plan", overflow="fold", min_width=16 if elsewhere else 20)
     table.add_column("cards", justify="right")
     table.add_column(f"{unit}/on-time", justify="right", no_wrap=True)
     for name in ("on time", "all done") if burst else ("tokens/s/card", "batch", "bound by"):
         table.add_column(name, justify="right", no_wrap=True)
     drafting = any(item["step"]["tokens_per_session"] != 1 for item in document["plans"])
     # Steps that make different numbers of tokens compare by the token.
-    for name in ("step/token" if drafting else "step", "waits for", "GB/card"):
+    for name in ("step/token" if drafting else "step", "waits for"):
         table.add_column(name, justify="right", no_wrap=True)
+    working = document["plans"][0]["memory"]["tiers"][0]["tier"]
+    table.add_column(f"{working}, GB", justify="right", no_wrap=True)
     plans = [item["plan"] for item in document["plans"]]
     common = common_axes(plans)
     table.caption, table.caption_justify = common_name(plans) or None, "left"
@@ -92,9 +101,20 @@ def _ranking_table(document: Document) -> Table:
             *middle,
             quantity(step["seconds"] / step["tokens_per_session"], "s"),
             step["bound_by"],
-            f"{memory['per_card_bytes'] / 1e9:.2f}",
+            "\n".join([f"{memory['per_card_bytes'] / 1e9:.2f}", *others_held(memory)]),
         )
     return table
+
+
+def _show_sizes(console: Console, document: Document) -> None:
+    """Print what the best plan of each size of domain reaches, and what binds it."""
+    sizes = best_sizes(document)
+    if not sizes:
+        return
+    console.print(Text("Best plan by size of domain", style="bold"))
+    for item in sizes:
+        speed = f"{item['tokens_per_s_per_card']:,.1f} tokens/s a card"
+        console.print(f"  {item['domain']} cards: {speed}, bound by {item['bound_by']}")
 
 
 def _show_excluded(console: Console, document: Document, most: int = 5) -> None:
@@ -114,7 +134,7 @@ def _show_idealisations(console: Console, document: Document) -> None:
     """Print what the best plan owes to assumptions that are not the default."""
     changes = [change for a in document["assumptions"] if (change := departure(document, a))]
     if changes:
-        console.print(Text("If an assumption had its default (the best plan, same batch)"))
+        console.print(Text(_IDEALISED, style="bold"))
     for change in changes:
         console.print(Text(f"  {change}", style="dim"))
 
@@ -201,6 +221,11 @@ def show_plan(document: Document) -> None:
         f"{quantity(memory['capacity_bytes'], 'bytes')} on the fullest card, room for "
         f"{memory['sessions_per_instance']} sessions: " + _listed(memory["breakdown"], "bytes")
     )
+    for tier in memory["tiers"][1:]:
+        console.print(
+            f"In {tier['tier']} {quantity(tier['per_card_bytes'], 'bytes')} of "
+            f"{quantity(tier['capacity_bytes'], 'bytes')}: " + _listed(tier["breakdown"], "bytes")
+        )
     _show_time_line(console, document["outcome"])
     if "against_best" in document and document["rank"] != 1:
         _show_difference(console, document["against_best"], document["outcome"]["currency"])

@@ -3,15 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 
+from specs.paths import leaf_unit
 from specs.problem import Problem
 from specs.routing import HistogramRouting, SkewRouting
 
 Document = dict[str, Any]
 
 
-def _leaves(part: BaseModel, prefix: str) -> list[tuple[str, Any, bool]]:
+def leaves(part: BaseModel, prefix: str = "") -> list[tuple[str, Any, bool]]:
+    """Return the dotted name of every value inside a part of a spec, the value in a form that JSON
+    can hold, and whether a spec states it.
+    """
     found: list[tuple[str, Any, bool]] = []
     for name in type(part).model_fields:
         value = getattr(part, name)
@@ -19,7 +24,7 @@ def _leaves(part: BaseModel, prefix: str) -> list[tuple[str, Any, bool]]:
         if isinstance(value, SkewRouting | HistogramRouting):
             found.append((f"{prefix}{name}", value.summary, stated))
         elif isinstance(value, BaseModel):
-            found += _leaves(value, f"{prefix}{name}.")
+            found += leaves(value, f"{prefix}{name}.")
         elif isinstance(value, tuple):
             listed = [v.model_dump() if isinstance(v, BaseModel) else v for v in value]
             found.append((f"{prefix}{name}", listed, stated))
@@ -35,8 +40,9 @@ def assumptions(problem: Problem, departures: Mapping[str, Document]) -> list[Do
     """
     listed = [
         {"name": name, "value": value, "source": "spec" if stated else "default"}
+        | ({"unit": unit} if (unit := leaf_unit(f"assumptions.{name}")) else {})
         | ({"with_default": departures[name]} if name in departures else {})
-        for name, value, stated in _leaves(problem.assumptions, "")
+        for name, value, stated in leaves(problem.assumptions)
     ]
     hardware = problem.hardware
     listed += [
@@ -64,8 +70,7 @@ def assumptions(problem: Problem, departures: Mapping[str, Document]) -> list[Do
 def warnings(problem: Problem, sampled: bool) -> list[str]:
     """What a reader must know before trusting the numbers."""
     found = []
-    efficiency = problem.assumptions.efficiency
-    at_peak = all(value == 1 for _, value, _ in _leaves(efficiency, ""))
+    at_peak = all(value == 1 for _, value, _ in leaves(problem.assumptions.efficiency))
     if problem.cost_model.startswith("roofline") and at_peak:
         found.append(
             "All efficiencies are 1 (data-sheet peaks), so times are lower bounds: measured "
@@ -73,6 +78,20 @@ def warnings(problem: Problem, sampled: bool) -> list[str]:
         )
     if not any((c.deadline, c.ttft, c.tpot) != (None,) * 3 for c in problem.workload.classes):
         found.append("No class of sessions states a deadline, ttft or tpot: all are on time.")
+    if isinstance(problem.assumptions.routing, HistogramRouting):
+        found += _unseen(problem.assumptions.routing)
     if sampled:
         found.append("The space is large: the counts of the funnel are scaled from a sample.")
     return found
+
+
+def _unseen(routing: HistogramRouting) -> list[str]:
+    """Say how many experts an observation never saw, which no batch reaches."""
+    counts = np.array(routing.counts)
+    unseen = np.count_nonzero(counts == 0)
+    if not unseen:
+        return []
+    return [
+        f"No token of the observation chose {unseen:,} of the {counts.size:,} experts in its "
+        f"{len(counts)} layers; they are never read, so reads of large batches may be low."
+    ]

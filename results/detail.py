@@ -14,6 +14,7 @@ from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
 from costmodels.tiers import reads_until_fetch_pays
 from results.facility import facility_document
+from specs.problem import Problem
 
 _MOST_SESSIONS = 2**20
 """Sessions per attention rank up to which room is looked for."""
@@ -140,14 +141,13 @@ class PlanDetail:
         return self.space.model.memory(self.space.problem, self.plan, self.held)
 
     def _memory(self) -> Document:
-        memory = self.memory()
-        stages = stage_bytes(self.space.problem, self.plan, self.held)
-        tiers = self.space.problem.hardware.memory
-        used = {tiers.working: memory, **memory.others}
+        problem, memory = self.space.problem, self.memory()
+        stages = stage_bytes(problem, self.plan, self.held)
         return {
             **_filled(memory),
             "tiers": [
-                {"tier": name, **_filled(m), **self._reads(name)} for name, m in used.items()
+                {"tier": name, **_filled(there), **self._reads(name)}
+                for name, there in by_tier(problem, memory).items()
             ],
             "stages": {name: sizes.tolist() for name, sizes in stages.items()},
             "sessions_per_instance": self.sessions_that_fit(),
@@ -177,6 +177,11 @@ class PlanDetail:
 
         most = largest_true(fits, np.full(1, _MOST_SESSIONS))
         return int(most[0] * plan.attention_dp[0])
+
+
+def by_tier(problem: Problem, memory: MemoryEstimate) -> dict[str, MemoryEstimate]:
+    """Return what lies in each memory that a plan uses, the working memory first."""
+    return {problem.hardware.memory.working: memory, **memory.others}
 
 
 def _filled(memory: MemoryEstimate) -> Document:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from results.detail import PlanDetail, number
+from pydantic import BaseModel
+
+from results.assumptions import leaves
+from results.detail import PlanDetail, by_tier, number
 from specs.problem import Assumptions
 
 Document = dict[str, Any]
@@ -13,28 +16,39 @@ _DEFAULTS = Assumptions()
 def departures(detail: PlanDetail) -> dict[str, Document]:
     """Return, for each assumption that a spec sets otherwise, the best plan under its default.
 
-    By name of the assumption: the default, and with it alone put back, at the same batch, the cost
-    of the plan, the bytes on its fullest card, and whether it still fits and is on time.
+    By dotted name of the assumption: the default, and with it alone put back, at the same batch,
+    the cost of the plan, the bytes in each memory of its fullest card, and whether it still fits
+    and is on time.
     """
-    stated = detail.space.problem.assumptions
-    changed = [
-        name
-        for name in Assumptions.model_fields
-        if getattr(stated, name) != getattr(_DEFAULTS, name)
-    ]
-    return {name: _under_default(detail, name) for name in changed}
+    defaults = {name: value for name, value, _ in leaves(_DEFAULTS)}
+    return {
+        name: {"default": defaults[name], **_under_default(detail, name)}
+        for name, value, _ in leaves(detail.space.problem.assumptions)
+        if value != defaults[name]
+    }
 
 
 def _under_default(detail: PlanDetail, name: str) -> Document:
-    space, default = detail.space, getattr(_DEFAULTS, name)
-    assumed = space.problem.assumptions.model_copy(update={name: default})
+    space = detail.space
+    assumed = _put_back(space.problem.assumptions, _DEFAULTS, name)
     problem = space.problem.model_copy(update={"assumptions": assumed})
     outcomes = detail.kind.at_batch(space.model, problem, detail.plan, detail.batch)
     held = detail.kind.holding(problem, detail.plan, detail.batch)
     memory = space.model.memory(problem, detail.plan, held)
     return {
-        "default": default if not hasattr(default, "model_dump") else default.model_dump(),
         "cost_per_on_time_session": number(outcomes.cost[0]),
-        "per_card_bytes": float(memory.bytes[0]),
+        "tiers": [
+            {"tier": tier, "per_card_bytes": float(there.bytes[0])}
+            for tier, there in by_tier(problem, memory).items()
+        ],
         "feasible": bool(memory.fits[0] and outcomes.slack_s[0] >= 0),
     }
+
+
+def _put_back(part: BaseModel, default: BaseModel, path: str) -> BaseModel:
+    """Return ``part`` with the value at a dotted path as in ``default``."""
+    name, _, rest = path.partition(".")
+    value = getattr(default, name)
+    if rest:
+        value = _put_back(getattr(part, name), value, rest)
+    return part.model_copy(update={name: value})

@@ -5,11 +5,12 @@ Only ``bar`` and ``scatter`` traces are used: the bundle beside the report knows
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import plotly.graph_objects as go
 
-from results.words import common_axes, plan_name
+from results.words import best_sizes, common_axes, plan_name
 
 Document = Mapping[str, Any]
 
@@ -23,6 +24,9 @@ _MOST_PLANS = 10
 
 _WIDEST_LABEL = 44
 """Letters of a line beside a bar."""
+
+_TELLING = 0.1
+"""Share of a capacity below which bars are drawn without it."""
 
 
 COMPONENTS = (
@@ -46,11 +50,16 @@ COMPONENTS = (
 """Components that keep one colour in all pictures; others take those that are left."""
 
 
-def _colour(name: str, position: int) -> str:
-    """Return the colour of a component; weights in memory look like weights that are read."""
-    known = "dense_weights" if name == "weights" else name
-    place = COMPONENTS.index(known) if known in COMPONENTS else len(COMPONENTS) - 1 - position
-    return COLOURS[place % len(COLOURS)]
+def _colours(names: Sequence[str]) -> dict[str, str]:
+    """Return the colours of components; weights in memory look like weights that are read."""
+    known = {name: "dense_weights" if name == "weights" else name for name in names}
+    fixed = {
+        name: COLOURS[COMPONENTS.index(component)]
+        for name, component in known.items()
+        if component in COMPONENTS
+    }
+    left = cycle([colour for colour in COLOURS[::-1] if colour not in fixed.values()] or COLOURS)
+    return {name: fixed.get(name) or next(left) for name in names}
 
 
 def _names(plans: Sequence[Document]) -> list[str]:
@@ -79,17 +88,19 @@ def _stacked(
 ) -> list[go.Bar]:
     """Bars of one plan each, stacked by the components of a breakdown."""
     plans = document["plans"][:_MOST_PLANS]
-    names = list(dict.fromkeys(name for item in plans for name in part(item)))
-    axis = _names(plans)
+    names = list(
+        dict.fromkeys(name for item in plans for name, value in part(item).items() if value)
+    )
+    axis, colours = _names(plans), _colours(names)
     return [
         go.Bar(
             name=name.replace("_", " "),
             y=axis,
             x=[part(item).get(name, 0.0) * factor for item in plans],
             orientation="h",
-            marker_color=_colour(name, i),
+            marker_color=colours[name],
         )
-        for i, name in enumerate(names)
+        for name in names
     ]
 
 
@@ -100,7 +111,7 @@ def _bars(document: Document, bars: list[go.Bar], title: str, x: str) -> go.Figu
     lines = max(name.count("<br>") + 1 for name in names)
     height = max(380, 160 + len(names) * 18 * lines)
     figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"}, height=height)
-    figure.update_layout(legend={"y": -95 / (height - 100)})
+    figure.update_layout(legend={"y": -95 / (height - 100), "traceorder": "normal"})
     return figure
 
 
@@ -111,11 +122,41 @@ def step_breakdown(document: Document) -> go.Figure:
 
 
 def memory_stack(document: Document) -> go.Figure:
-    """What fills the fullest card under each plan, beside what it holds."""
+    """What fills the working memory of the fullest card under each plan, beside its capacity."""
     bars = _stacked(document, lambda item: item["memory"]["breakdown"], 1e-9)
-    figure = _bars(document, bars, "Memory of the fullest card", "GB")
-    capacity = document["plans"][0]["memory"]["capacity_bytes"] * 1e-9
-    figure.add_vline(x=capacity, line_dash="dash", annotation_text=f"{capacity:g} GB")
+    working = document["plans"][0]["memory"]["tiers"][0]
+    capacity = working["capacity_bytes"] * 1e-9
+    title = f"{working['tier']} of the fullest card, of {capacity:,.6g} GB"
+    figure = _bars(document, bars, title, "GB")
+    fullest = max(item["memory"]["per_card_bytes"] for item in document["plans"][:_MOST_PLANS])
+    # Beside bars much shorter than the capacity the line would leave nothing to see of them.
+    if fullest >= _TELLING * working["capacity_bytes"]:
+        figure.add_vline(x=capacity, line_dash="dash", annotation_text=f"{capacity:g} GB")
+    return figure
+
+
+def memory_shares(document: Document) -> go.Figure | None:
+    """How full each memory of the fullest card is, where a plan uses more than one."""
+    plans = document["plans"][:_MOST_PLANS]
+    filled = [{t["tier"]: t for t in item["memory"]["tiers"]} for item in plans]
+    names = list(dict.fromkeys(name for tiers in filled for name in tiers))
+    if len(names) < 2:
+        return None
+    axis, bars = _names(plans), []
+    for i, name in enumerate(names):
+        there = [tiers.get(name) for tiers in filled]
+        bar = go.Bar(
+            name=name,
+            y=axis,
+            x=[100 * t["per_card_bytes"] / t["capacity_bytes"] if t else None for t in there],
+            text=[f"{t['per_card_bytes'] * 1e-9:,.2f} GB" if t else "" for t in there],
+            orientation="h",
+            marker_color=COLOURS[i],
+        )
+        bars.append(bar)
+    title = "How full each memory of the fullest card is"
+    figure = _bars(document, bars, title, "% of its capacity")
+    figure.update_layout(barmode="group", xaxis_range=[0, 105])
     return figure
 
 
@@ -179,34 +220,34 @@ def cost_against_deadline(document: Document) -> go.Figure | None:
 
 def domain_sizes(document: Document) -> go.Figure | None:
     """Throughput of a card against the size of the domains, the best plan of each placement."""
-    lines: dict[str, dict[int, float]] = {}
-    for item in document["plans"]:
-        plan, outcome = item["plan"], item["outcome"]
-        if plan["domain"] is not None:
-            name = f"Engram in {plan['engram_tier']}, KV in {plan['kv_tier']}"
-            best = lines.setdefault(name, {})
-            best.setdefault(plan["domain"], outcome["tokens_per_s_per_card"])
-    if len({size for line in lines.values() for size in line}) < 2:
+    if "by_domain" not in document:
         return None
+    lines: dict[str, list[Document]] = {}
+    for item in document["by_domain"]:
+        name = f"Engram in {item['engram_tier']}, KV in {item['kv_tier']}"
+        lines.setdefault(name, []).append(item)
     figure = go.Figure()
     for i, (name, line) in enumerate(lines.items()):
-        sizes = sorted(line)
         figure.add_scatter(
-            x=[str(size) for size in sizes],
-            y=[line[size] for size in sizes],
+            x=[str(item["domain"]) for item in line],
+            y=[item["tokens_per_s_per_card"] for item in line],
             name=name,
             mode="lines+markers",
             line_color=COLOURS[i % len(COLOURS)],
         )
-    figure.update_xaxes(type="category")
+    sizes = [str(item["domain"]) for item in best_sizes(document)]
+    figure.update_xaxes(type="category", categoryarray=sizes)
+    figure.update_yaxes(rangemode="tozero")
     return _layout(
         figure, "Throughput against supernode size", "cards of a domain", "tokens/s a card"
     )
 
 
-def funnel(document: Document) -> go.Figure:
-    """Candidates left after each constraint."""
+def funnel(document: Document) -> go.Figure | None:
+    """Candidates left after each constraint; none if no constraint removes any."""
     rows = [r for r in document["funnel"] if r["removes_alone"]]
+    if not rows:
+        return None
     names = ["candidates", *(r["constraint"] for r in rows)]
     left = [document["certificate"]["candidates"], *(r["left"] for r in rows)]
     bar = go.Bar(x=left, y=names, orientation="h", marker_color=COLOURS[0], text=left)
@@ -217,14 +258,15 @@ def funnel(document: Document) -> go.Figure:
 
 def figures(document: Document) -> dict[str, go.Figure]:
     """Return every picture that this ranking has, by name."""
-    drawn: dict[str, go.Figure | None] = {}
+    drawn: dict[str, go.Figure | None] = {"funnel": funnel(document)}
     if document["plans"]:
         drawn = {
+            "supernodes": domain_sizes(document),
             "time-line": time_line(document),
             "step": step_breakdown(document),
             "memory": memory_stack(document),
+            "memories": memory_shares(document),
             "deadline": cost_against_deadline(document),
-            "supernodes": domain_sizes(document),
+            **drawn,
         }
-    drawn["funnel"] = funnel(document)
     return {name: figure for name, figure in drawn.items() if figure is not None}

@@ -14,6 +14,7 @@ from results.assumptions import assumptions, warnings
 from results.detail import Document, PlanDetail, violations
 from results.idealisations import departures
 from results.rates import hangs_on_acceptance, hangs_on_rates
+from results.supernodes import by_domain
 from results.words import share
 from searches.exhaustive import Found
 from searches.objective import ties
@@ -137,6 +138,8 @@ class Ranking:
             "assumptions": assumptions(problem, departures(self.detail(1)) if len(self) else {}),
             "warnings": [*warnings(problem, sampled), *self._sensitive()],
         }
+        if sizes := by_domain(self.found):
+            document["by_domain"] = sizes
         if self.conflict:
             document["conflict"] = self.conflict.document()
         return document

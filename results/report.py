@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from math import floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,18 @@ from jinja2 import Environment, FileSystemLoader
 
 from results.explain import compare
 from results.ranking import Ranking
-from results.words import common_axes, common_name, departure, headline, plan_name, site
+from results.words import (
+    best_sizes,
+    binding,
+    common_axes,
+    common_name,
+    departure,
+    headline,
+    others_held,
+    plan_name,
+    site,
+    stated,
+)
 
 _HERE = Path(__file__).parent
 
@@ -41,7 +53,13 @@ def render(ranking: Ranking, document: Document) -> str:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True
     )
-    environment.filters["plan"] = plan_name
+    environment.filters |= {"plan": plan_name, "stated": stated, "others_held": others_held}
+    digits = _decimals(document)
+    environment.filters["cost"] = f"{{:.{digits}f}}".format
+    # A difference that rounds to nothing has no sign.
+    environment.filters["change"] = lambda more: (
+        f"{more:+.{digits}f}" if round(more, digits) else "0"
+    )
     pictures = {
         name: figure.to_html(full_html=False, include_plotlyjs=False, config=_CONFIG)
         for name, figure in figures(document).items()
@@ -51,6 +69,8 @@ def render(ranking: Ranking, document: Document) -> str:
     return environment.get_template("report.html").render(
         d=document,
         departure=departure,
+        sizes=best_sizes(document),
+        binding=binding(document),
         steady=ranking.problem.workload.kind == "steady",
         answer=headline(document) if document["plans"] else "",
         stands=site(document["plans"][0]) if document["plans"] else "",
@@ -61,3 +81,10 @@ def render(ranking: Ranking, document: Document) -> str:
         common=common_axes([item["plan"] for item in document["plans"]]),
         alike=common_name([item["plan"] for item in document["plans"]]),
     )
+
+
+def _decimals(document: Document) -> int:
+    """Decimals that show six digits of the least cost, and as many of what it is summed from."""
+    if not document["plans"]:
+        return 0
+    return max(0, 5 - floor(log10(document["plans"][0]["outcome"]["cost_per_on_time_session"])))

@@ -32,6 +32,9 @@ def quantity(value: float | None, unit: str) -> str:
 _CHANGES = 0.0005
 """Relative change of a cost below which an assumption is not worth a sentence."""
 
+_MORE_BYTES = 5e6
+"""Change of what a card holds below which it would read as 0.00 GB."""
+
 _ALWAYS = ("tp", "replicas")
 
 
@@ -76,21 +79,78 @@ def share(value: float) -> str:
     return f"{value:.1%}" if value >= 0.0005 or value == 0 else "less than 0.1%"
 
 
+def stated(value: Any, unit: str = "") -> str:
+    """Return the value of an assumption as a spec would have it; one left out is not given."""
+    if value is None:
+        return "not given"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return quantity(value, unit) if value and unit in {"bytes", "s"} else f"{value:.12g}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key} {stated(part)}" for key, part in value.items() if part is not None)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(stated(part) for part in value)
+    return str(value)
+
+
 def departure(document: Document, assumption: Document) -> str:
     """Say what the default of an assumption would make of the best plan; empty if nothing."""
     default = assumption.get("with_default")
     if not default:
         return ""
-    best = document["plans"][0]["outcome"]["cost_per_on_time_session"]
+    plan = document["plans"][0]
+    best = plan["outcome"]["cost_per_on_time_session"]
     found = []
     if default["cost_per_on_time_session"] is None:
         found.append("no session would be on time")
     elif abs(more := default["cost_per_on_time_session"] / best - 1) >= _CHANGES:
         found.append(f"the cost would be {share(abs(more))} {'higher' if more > 0 else 'lower'}")
+    found += _moved(plan["memory"]["tiers"], default["tiers"])
     if not default["feasible"]:
         found.append("this batch would not fit or be late")
-    what = f"{assumption['name']} {default['default']} in place of {assumption['value']}"
+    unit = assumption.get("unit", "")
+    usual, value = (stated(part, unit) for part in (default["default"], assumption["value"]))
+    what = f"{assumption['name']} {usual} in place of {value}"
     return f"{what}: {', and '.join(found)}" if found else ""
+
+
+def _moved(here: Sequence[Document], there: Sequence[Document]) -> list[str]:
+    """Say how much more or less of each memory the fullest card would hold; empty if nothing."""
+    held = {tier["tier"]: tier["per_card_bytes"] for tier in here}
+    more = {tier["tier"]: tier["per_card_bytes"] - held.get(tier["tier"], 0.0) for tier in there}
+    words = [
+        f"{quantity(abs(size), 'bytes')} {'more' if size > 0 else 'less'} in {name}"
+        for name, size in more.items()
+        if abs(size) >= _MORE_BYTES
+    ]
+    return [f"a card would hold {' and '.join(words)}"] if words else []
+
+
+def others_held(memory: Document) -> list[str]:
+    """List what a plan holds outside the working memory of its fullest card, in GB a card."""
+    return [
+        f"{tier['tier']} {tier['per_card_bytes'] / 1e9:.2f}"
+        for tier in memory["tiers"][1:]
+        if tier["per_card_bytes"]
+    ]
+
+
+def best_sizes(document: Document) -> list[Document]:
+    """Return the best plan of each size of domain, smallest size first; none for one size."""
+    best: dict[int, Document] = {}
+    for item in sorted(document.get("by_domain", ()), key=lambda item: item["rank"]):
+        best.setdefault(item["domain"], item)
+    return [best[size] for size in sorted(best)]
+
+
+def binding(document: Document) -> str:
+    """Say what keeps the batch from growing in the best plan of each size of domain."""
+    best = best_sizes(document)
+    words = {item["bound_by"] for item in best}
+    if len(words) == 1:
+        return f"{words.pop()} binds the best plan of every size"
+    return ", ".join(f"{item['bound_by']} binds at {item['domain']} cards" for item in best)
 
 
 def site(plan: Document) -> str:

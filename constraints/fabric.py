@@ -1,5 +1,7 @@
 """How an instance may spread: domains that can be built, ranks in reach, switches that add up."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from constraints.axes import stated
@@ -7,6 +9,7 @@ from constraints.base import Case, Constraint, first
 from costmodels.collectives.crossing import reduces
 from costmodels.collectives.domains import domain_sizes, inside
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable, encode
+from specs.fabric import Level
 from specs.problem import Problem
 
 Groups = list[tuple[IntArray, IntArray]]
@@ -64,6 +67,54 @@ class Fabric(Constraint):
             f"an instance of {first(case.plans.cards)} cards, but {level.name} joins "
             f"only {first(np.atleast_1d(widest))}"
         )
+
+
+class LinkFigures(Constraint):
+    """Levels over which cards of a plan exchange state how fast they do."""
+
+    name = "link_figures"
+    title = "The levels that a plan spans state bandwidth and latency"
+    reads = (
+        *("tp", "cp", "attention_dp", "attention_replicas", "pp", "replicas", "prefill_replicas"),
+        "domain",
+    )
+    unit = "cards"
+    definition = True
+
+    def applies(self, problem: Problem) -> bool:
+        return any(_lacks(level) for level in problem.hardware.levels)
+
+    def margin(self, case: Case) -> FloatArray:
+        spare = [within - _spanned(case.plans) for within, _ in self._unknown(case)]
+        return np.min([np.zeros(len(case.plans)), *spare], axis=0)
+
+    def reason(self, case: Case) -> str:
+        spanned = first(_spanned(case.plans))
+        level = next(
+            x for within, x in self._unknown(case) if first(np.atleast_1d(within)) < spanned
+        )
+        return (
+            f"{spanned} cards exchange over {level.name}, and {case.problem.hardware.name} states "
+            f"no {_lacks(level)} of it"
+        )
+
+    def _unknown(self, case: Case) -> Iterator[tuple[IntArray, Level]]:
+        """Levels that lack a figure, each with the cards that are joined without it."""
+        hardware, within = case.problem.hardware, np.ones_like(case.plans.tp)
+        for level, size in zip(hardware.levels, domain_sizes(hardware, case.plans), strict=True):
+            if _lacks(level):
+                yield within, level
+            within = np.zeros_like(within) + size
+
+
+def _lacks(level: Level) -> str:
+    """Name of the figure that a level does not state; empty if it states both."""
+    return next((name for name in ("bandwidth", "latency") if getattr(level, name) is None), "")
+
+
+def _spanned(plans: PlanTable) -> IntArray:
+    """Cards that exchange: those of an instance, or of all where prompts are handed over."""
+    return np.where(plans.prefill_replicas > 0, plans.total_cards, plans.cards)
 
 
 class InNetwork(Constraint):
@@ -129,4 +180,4 @@ def _summing(plans: PlanTable, *, moe: bool) -> Groups:
     return found
 
 
-FABRIC: tuple[Constraint, ...] = (Domain(), Fabric(), InNetwork())
+FABRIC: tuple[Constraint, ...] = (Domain(), Fabric(), LinkFigures(), InNetwork())

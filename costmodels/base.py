@@ -26,6 +26,7 @@ RESOURCES: dict[str, str] = {
     "dispatch": "network",
     "combine": "network",
     "o_proj_exchange": "network",
+    "engram_exchange": "network",
     "pipeline_send": "network",
     "pipeline_wait": "pipeline",
     "overhead": "overhead",

@@ -22,13 +22,16 @@ def tokens_per_step(problem: Problem, plans: PlanTable) -> FloatArray:
     return found
 
 
-def weights(problem: Problem, plans: PlanTable) -> FloatArray:
-    """Bytes of the draft module on a card of the last stage; none where nothing is drafted."""
+def weights(problem: Problem, plans: PlanTable) -> dict[str, FloatArray]:
+    """Bytes of the draft module on a card of the last stage, by the axis that places them.
+
+    Empty where nothing is drafted.
+    """
     model, draft = problem.model, problem.model.draft
     if draft is None or not (plans.mtp > 0).any():
-        return np.zeros(len(plans))
-    size = sharding.draft_weights(model, draft, plans, problem.assumptions)
-    return np.where(plans.mtp > 0, size, 0.0)
+        return {}
+    placed = sharding.placed_draft_weights(model, draft, plans, problem.assumptions)
+    return {axis: np.where(plans.mtp > 0, size, 0.0) for axis, size in placed.items()}
 
 
 def session_bytes(problem: Problem, plans: PlanTable, tokens: float) -> FloatArray:

@@ -4,43 +4,74 @@ Which rows a token looks up depends on the tokens alone, so a pass asks for the 
 tables when it starts. They must be there when the first block has been computed.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from costmodels.collectives.fabric import Exchange, exchange_seconds
 from costmodels.operators.work import Pass
-from costmodels.plans import FloatArray, PlanTable
+from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.tiers import readings
+from specs.memory import ON_CARD
 from specs.problem import PhaseEfficiency, Problem
 
 
-def fetch_seconds(
+@dataclass(frozen=True)
+class Fetch:
+    """How long all rows that a pass looks up take to come, shape ``(plans,)``.
+
+    ``read``      seconds until they have been read, the latency of the memory included
+    ``exchange``  seconds in which cards then give each other the rows that they hold
+    """
+
+    read: FloatArray
+    exchange: FloatArray
+
+    def late(
+        self, without: FloatArray, charged: FloatArray, blocks: int, turns: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Seconds that ``turns`` passes wait for reading, and for the exchange.
+
+        Rows are asked for when a pass starts, and are late if they come after the first of so many
+        blocks, which take ``without`` seconds beside these reads. They take ``charged`` seconds
+        where the reads share a port with others; a pass waits for what that does not cover.
+        """
+        fetched = turns * (self.read + self.exchange)
+        waiting = without + np.maximum(fetched - without / blocks, 0.0)
+        wait = np.maximum(waiting - charged, 0.0)
+        exchanging = np.minimum(wait, turns * self.exchange)
+        return wait - exchanging, exchanging
+
+
+def fetch(
     problem: Problem, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
-) -> FloatArray:
-    """Seconds from the start of a pass until all rows that it looks up are there.
+) -> Fetch | None:
+    """How long the rows that a pass looks up take; ``None`` without Engram tables.
 
     One read of each row, bounded by the bytes and by the random reads that the memory serves each
-    second, after its latency. Rows that lie in memory of single cards, dealt over a stage, then
-    travel to the cards that asked for them by All-to-All.
+    second, after its latency. Rows in memory of single cards, dealt over a stage, then travel to
+    the cards that asked for them by All-to-All.
     """
     tables = [(group.count, group.engram) for group in problem.model.groups if group.engram]
-    found: FloatArray = np.zeros(len(plans))
     if not tables:
-        return found
+        return None
     tokens = pass_.rank_tokens(plans.cp)
     lookups = tokens * sum(count * table.lookups for count, table in tables)
     size = tokens * sum(count * table.lookups * table.row_bytes for count, table in tables)
+    read, exchange = np.zeros(len(plans)), np.zeros(len(plans))
     for reading in readings(problem, plans).by_axis["engram_tier"]:
         tier = problem.hardware.memory.tiers.get(reading.tier)
         if tier is None:
             continue
+        here = tokens > 0 if reading.rows is None else reading.rows & (tokens > 0)
         seconds = size / (tier.rate * efficiency.memory)
         if tier.random_reads is not None:
             seconds = np.maximum(seconds, lookups / tier.random_reads)
-        seconds = seconds + (tier.latency or 0.0)
-        if tier.cards == 1:
-            seconds = seconds + _exchanged(problem, plans, size, efficiency)
-        found = seconds if reading.rows is None else np.where(reading.rows, seconds, found)
-    return np.where(tokens > 0, found, 0.0)
+        read = np.where(here, seconds + (tier.latency or 0.0), read)
+        if reading.tier in ON_CARD:
+            between = _exchanged(problem, plans, size, efficiency)
+            exchange = np.where(here, between, exchange)
+    return Fetch(read, exchange)
 
 
 def _exchanged(

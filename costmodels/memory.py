@@ -94,6 +94,7 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
     )
     drafted = np.array([drafts.session_bytes(problem, plans, n) for n in peaks])
     first, last = _edge_weights(problem, plans)
+    drafting = drafts.weights(problem, plans)
     head = sharding.head_bytes(model, plans)
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
@@ -101,6 +102,8 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
         weights: dict[Tier, FloatArray] = {}
         for axis, of_kind in by_kind.items():
             held = layers @ np.array(of_kind)[:, rows]
+            if drafting:
+                held[-1] += drafting[axis][rows]
             if axis == "weights_tier":
                 held[0] += first[rows]
                 held[-1] += last[rows]
@@ -151,7 +154,7 @@ def _edge_weights(problem: Problem, plans: PlanTable) -> tuple[FloatArray, Float
     mixer = sharding.vector_bytes(model, model.last_mixer.vectors)
     mixing = sharding.held_bytes(model, model.last_mixer.matrices, plans, problem.assumptions)
     last = np.full(len(plans), norm + mixer) + sum(mixing.values())
-    return first, last + drafts.weights(problem, plans)
+    return first, last
 
 
 def _fullest_stage(problem: Problem, plans: PlanTable, held: FloatArray) -> Placed:

@@ -11,7 +11,7 @@ import numpy as np
 from costmodels import memory, sharding
 from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.collectives.fabric import boundary_seconds
-from costmodels.engram import fetch_seconds
+from costmodels.engram import fetch
 from costmodels.operators.work import Pass
 from costmodels.pipeline import cycle
 from costmodels.plans import FloatArray, IntArray, PlanTable
@@ -135,9 +135,15 @@ def _forward(
     whole = empty(problem, plans)
     for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.join(layer.times(count))
+    overlap = problem.assumptions.overlap
+    rows = fetch(problem, plans, pass_, efficiency)
+    late = np.zeros(len(plans))
+    if rows:
+        without, charged = whole.but("engram").seconds(overlap), whole.seconds(overlap)
+        reading, exchanging = rows.late(without, charged, model.layer_count, turns)
+        late = reading + exchanging
     whole.join(first)
     whole.join(last)
-    overlap = problem.assumptions.overlap
     components = {**whole.local(overlap), **whole.exchange}
     overhead = _overhead(problem, batch)
     follows = np.sum(list(components.values()), axis=0)
@@ -145,27 +151,10 @@ def _forward(
         follows = _pipeline(
             problem, plans, pass_, (parts, turns), efficiency, layers, (first, last), components
         )
-    late = _late_rows(problem, plans, pass_, turns, efficiency, components)
+    if rows:
+        components["engram_wait"], components["engram_exchange"] = reading, exchanging
     components["overhead"] = overhead
     return StepEstimate(components, follows + late + overhead, {**whole.work, **whole.counts})
-
-
-def _late_rows(
-    problem: Problem,
-    plans: PlanTable,
-    pass_: Pass,
-    turns: IntArray,
-    efficiency: PhaseEfficiency,
-    components: dict[str, FloatArray],
-) -> FloatArray:
-    """Add the wait for rows of Engram tables that the first block is too short to hide."""
-    fetch = fetch_seconds(problem, plans, pass_, efficiency)
-    if not fetch.any():
-        return fetch
-    passing = np.sum(list(components.values()), axis=0)
-    late = np.maximum(turns * fetch - passing / problem.model.layer_count, 0.0)
-    components["engram_wait"] = late
-    return late
 
 
 def _pipeline(

@@ -313,21 +313,32 @@ def draft_weights(
     model: ModelSpec, draft: Draft, plans: PlanTable, assumptions: Assumptions
 ) -> FloatArray:
     """Bytes of a draft module on one card."""
-    total: FloatArray = np.zeros(len(plans))
+    placed = placed_draft_weights(model, draft, plans, assumptions)
+    return np.sum(list(placed.values()), axis=0, dtype=np.float64)
+
+
+def placed_draft_weights(
+    model: ModelSpec, draft: Draft, plans: PlanTable, assumptions: Assumptions
+) -> dict[str, FloatArray]:
+    """Bytes of a draft module on one card, by the axis that places them in a memory."""
+    found: dict[str, FloatArray] = {axis: np.zeros(len(plans)) for axis in WEIGHT_AXES}
     for group in draft.layers:
-        kind = Layer.of(group)
-        by_class = layer_weights(model, kind, plans, assumptions)
-        total = total + group.count * np.sum(list(by_class.values()), axis=0)
+        by_class = layer_weights(model, Layer.of(group), plans, assumptions)
+        for tensor, size in by_class.items():
+            axis = {"experts": "experts_tier", "engram": "engram_tier"}.get(tensor, "weights_tier")
+            found[axis] = found[axis] + group.count * size
     one = float(matrix_bytes(model.formats.attention, model.hidden, model.hidden))
-    total = total + draft.projections * one
     mixer = model.last_mixer
-    total = total + sum(held_bytes(model, mixer.matrices, plans, assumptions).values())
-    total = total + vector_bytes(model, (draft.vectors(model.hidden), *mixer.vectors))
+    rest = draft.projections * one + sum(
+        held_bytes(model, mixer.matrices, plans, assumptions).values(), np.zeros(len(plans))
+    )
+    rest = rest + vector_bytes(model, (draft.vectors(model.hidden), *mixer.vectors))
     if draft.markov_rank:
-        total = total + 2 * matrix_bytes(model.formats.head, draft.markov_rank, model.vocab)
+        rest = rest + 2 * matrix_bytes(model.formats.head, draft.markov_rank, model.vocab)
     if draft.own_head:
-        total = total + embedding_bytes(model, plans) + head_bytes(model, plans)
-    return total
+        rest = rest + embedding_bytes(model, plans) + head_bytes(model, plans)
+    found["weights_tier"] = found["weights_tier"] + rest
+    return found
 
 
 def embedding_bytes(model: ModelSpec, plans: PlanTable) -> FloatArray:

@@ -1,7 +1,7 @@
 """Seconds of one stretch of a pass, and how work becomes them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -78,6 +78,16 @@ class Tally:
                 _add(mine, name, values)
         for name, values in other.counts.items():
             self.counts[name] = np.maximum(self.counts.get(name, 0.0), values)
+
+    def but(self, component: str) -> "Tally":
+        """Return the tally without the reads of one component."""
+        read = {key: values for key, values in self.read.items() if key[2] != component}
+        longer = {key: values for key, values in self.longer.items() if key[1] != component}
+        return replace(self, read=read, longer=longer)
+
+    def seconds(self, overlap: str) -> FloatArray:
+        """Seconds of the stretch on its own."""
+        return overlapped(self.totals(overlap)[None], overlap, len(self.ports))[0]
 
     def local(self, overlap: str) -> dict[str, FloatArray]:
         """Seconds spent on the card itself, by component, under an overlap rule."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodels.plans import TIER_AXES, BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
-from specs.memory import TIERS, MemoryTier, Tier
+from specs.memory import ON_CARD, TIERS, MemoryTier, Tier
 from specs.problem import Problem
 
 _AXES: dict[str, str] = {
@@ -49,16 +49,23 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readings:
-    """The memories that a table of plans reads from: by placing axis, and all their ports."""
+    """The memories that a table of plans reads from: by placing axis, and all their ports.
+
+    ``joined``  whether rows of Engram tables enter through a port that other data uses
+    """
 
     by_axis: Mapping[str, tuple[Reading, ...]]
     ports: tuple[str, ...]
+    joined: BoolArray
 
     def seconds(self, component: str, port: str, size: FloatArray, share: float) -> FloatArray:
         """Seconds that reading ``size`` bytes of a component takes on one port.
 
-        ``share`` of the rate of each memory is reached.
+        ``share`` of the rate of each memory is reached. Rows of Engram tables that have a port to
+        themselves take none of it: a pass waits for them instead (``costmodels.engram``).
         """
+        if component == "engram" and not self.joined.all():
+            size = np.where(self.joined, size, 0.0)
         found: FloatArray | None = None
         for reading in self.by_axis[axis_of(component)]:
             if reading.port != port:
@@ -83,7 +90,23 @@ def readings(problem: Problem, plans: PlanTable) -> Readings:
             for word in words
         )
     ports = dict.fromkeys(reading.port for axis in by_axis.values() for reading in axis)
-    return Readings(by_axis, tuple(ports))
+    entered = {axis: _entered(by_axis[axis], tuple(ports), plans) for axis in TIER_AXES}
+    engram = entered.pop("engram_tier")
+    joined = np.any([port == engram for port in entered.values()], axis=0)
+    return Readings(by_axis, tuple(ports), joined)
+
+
+def _entered(several: tuple[Reading, ...], ports: tuple[str, ...], plans: PlanTable) -> IntArray:
+    """Position of the port through which each plan reads a class of data."""
+    found = np.zeros_like(plans.tp)
+    for reading in several:
+        here = ports.index(reading.port)
+        found = (
+            np.full_like(found, here)
+            if reading.rows is None
+            else np.where(reading.rows, here, found)
+        )
+    return found
 
 
 def _reading(tiers: Mapping[Tier, MemoryTier], name: Tier, rows: BoolArray | None) -> Reading:
@@ -101,13 +124,13 @@ def tier_of(plans: PlanTable, row: int, component: str) -> Tier:
 def table_cards(problem: Problem, plans: PlanTable) -> IntArray:
     """Cards over which the rows of an Engram table are dealt.
 
-    Each card of a stage holds some rows in memory of its own; a memory that several cards share
-    holds a table once for all of them.
+    Each card of a stage holds some rows in memory of its own; memory beside the cards holds a
+    table once for all that share it.
     """
     cards = plans.stage_cards
     for reading in readings(problem, plans).by_axis["engram_tier"]:
         tier = problem.hardware.memory.tiers.get(reading.tier)
-        if tier is not None and tier.cards > 1:
+        if tier is not None and reading.tier not in ON_CARD:
             shared = np.minimum(plans.stage_cards, tier.cards)
             cards = shared if reading.rows is None else np.where(reading.rows, shared, cards)
     return cards

@@ -27,6 +27,15 @@ def number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
+def known(value: Any) -> Any:
+    """Return a document in which ``None`` stands for numbers that JSON cannot hold."""
+    if isinstance(value, dict):
+        return {key: known(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [known(inner) for inner in value]
+    return number(value) if isinstance(value, float) else value
+
+
 def breakdown(components: Any, row: int = 0) -> dict[str, float]:
     """Return the components of one plan that are above 0, largest first."""
     values = {name: float(np.asarray(column)[row]) for name, column in components.items()}
@@ -122,7 +131,7 @@ class PlanDetail:
     def _step(self) -> Document:
         step = self.step()
         return {
-            "seconds": float(step.seconds[0]),
+            "seconds": number(step.seconds[0]),
             "batch": int(self.batch[0]),
             "context": self.step_context,
             "tokens_per_session": float(tokens_per_step(self.space.problem, self.plan)[0]),

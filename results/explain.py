@@ -9,7 +9,7 @@ from constraints.axes import complete, domains
 from costmodels.drafts import tokens_per_step
 from costmodels.plans import NEUTRAL, WORDS, FloatArray, decode, encode
 from costmodels.sessions import WORKLOADS
-from results.detail import Document, PlanDetail, number, violations
+from results.detail import Document, PlanDetail, known, number, violations
 from results.ranking import Ranking
 from specs.errors import SpecError, nearest
 from specs.load import load_problem
@@ -124,7 +124,9 @@ def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
     }
     if ranking.feasible:
         document["against_best"] = compare(located.detail, ranking.detail(1))
-    return document
+    # What no figure is there for has no time and no cost.
+    found: Document = known(document)
+    return found
 
 
 def time_shares(detail: PlanDetail) -> dict[str, float]:

@@ -24,7 +24,8 @@ class Switch(Spec):
     """Equal switch networks beside each other, on each of which a card has one port."""
     oversubscription: Ratio = 1.0
     """Bandwidth of the ports down to the cards over that of the ports up, where one chip cannot
-    join all cards: the cards below a chip have together that much less between chips. Needs ``radix``."""
+    join all cards: the cards below a chip have together that much less between chips. Needs
+    ``radix``."""
     reduces: bool = False
     """Whether the switches add up what the cards send (in-network reduction)."""
 

@@ -13,6 +13,9 @@ Tier = Literal["hbm", "sram", "rom", "host", "pool"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 """Kinds of memory in the order in which an estimate prefers them for what compute reads."""
 
+ON_CARD: tuple[Tier, ...] = ("hbm", "sram", "rom")
+"""Memories that belong to one card; the others are shared by all cards that reach them."""
+
 
 class MemoryTier(Spec):
     """One kind of memory that a card reaches, by itself or together with others."""
@@ -94,6 +97,8 @@ class Memory(Spec):
     def _can_work(self) -> Self:
         if not any(tier.writable for tier in self.tiers.values()):
             raise ValueError("needs a memory that can be written, e.g. hbm")
+        if self.pool is not None and "cards" not in self.pool.model_fields_set:
+            raise ValueError("pool needs cards, the number of cards that share it")
         return self
 
     @property

@@ -319,16 +319,33 @@ class Problem(Spec):
         self._check_levels()
         self._check_rates()
 
+    @property
+    def widest(self) -> int:
+        """Cards that may exchange with each other, as far as the spec narrows them down."""
+        found = 1
+        for axis in ("tp", "pp", "cp", "attention_dp", "attention_replicas"):
+            given = getattr(self.space, axis)
+            if isinstance(given, tuple):
+                found *= max(given)
+            elif (
+                given == "open"
+                or axis in ("tp", "pp")
+                or (axis == "attention_dp" and self.model.is_moe)
+            ):
+                return self.card_limit
+        handed_over = self.space.prefill_replicas not in (None, (0,))
+        return self.card_limit if handed_over else min(found, self.card_limit)
+
     def _check_levels(self) -> None:
         """Refuse a machine that does not state how the cards that may work together are joined."""
         within = 1
         for position, level in enumerate(self.hardware.levels):
             for figure in ("bandwidth", "latency"):
-                if within < self.card_limit and getattr(level, figure) is None:
+                if within < self.widest and getattr(level, figure) is None:
                     raise ValueError(
                         f"hardware.levels[{position}].{figure} is needed where more cards than "
                         f"{within} may work together, and {self.hardware.name} has none; set it, "
-                        f"or limits.cards"
+                        f"or limits.cards, or space.tp and the like"
                     )
             within = level.size
 

@@ -216,9 +216,10 @@ class Reference(Collectives):
         if group.engram:
             table = group.engram
             fmt = self.problem.model.formats.engram
-            # A memory of several cards holds a table once for them.
-            shared = self.memory_of("engram").cards
-            cards = self.plan.stage if shared == 1 else min(self.plan.stage, shared)
+            # Memory beside the cards holds a table once for all that share it.
+            apart = self.plan.engram_tier in ("host", "pool")
+            cards = self.plan.stage
+            cards = min(cards, self.memory_of("engram").cards) if apart else cards
             found["engram"] = table.rows * table.row_bytes / cards
             found["weights"] += self.stored(fmt, table.inputs, table.outputs)
             found["weights"] += table.weights * self.number("norms")
@@ -339,6 +340,11 @@ class Reference(Collectives):
         """Where reads from a memory enter the card."""
         return self.memory_of(placed).port or getattr(self.plan, f"{placed}_tier")
 
+    @property
+    def rows_share_a_port(self) -> bool:
+        """Whether rows of Engram tables come in beside other data."""
+        return self.port("engram") in {self.port(name) for name in ("weights", "experts", "kv")}
+
     def read_rate(self, memory: MemoryTier) -> float:
         """Bytes a second: what the memory, the path and the reads under way let a card have."""
         rate = min(memory.bandwidth / memory.cards, memory.path or math.inf)
@@ -352,6 +358,8 @@ class Reference(Collectives):
         computes = flops / self.peak(tensor)
         placed = placed or PLACED.get(tensor, "weights")
         here, taken = self.port(placed), size / self.read_rate(self.memory_of(placed))
+        if placed == "engram" and not self.rows_share_a_port:
+            taken = 0.0  # a pass waits for them instead
         ports = {self.port(name) for name in ("weights", "experts", "engram", "kv")}
         reads = {port: taken if port == here else 0.0 for port in ports}
         return Parts(reads, computes, {p: max(t, computes) for p, t in reads.items()})

@@ -158,7 +158,7 @@ class Passes(Reference):
 
     # Layers and passes
 
-    def layer(self, group: LayerGroup, load: Load) -> Parts:
+    def layer(self, group: LayerGroup, load: Load, *, rows_read: bool = True) -> Parts:
         model, rows = self.problem.model, self.tokens(load)
         mixing, feeding = self.halves(group, prefill=load.prefill)
         found = Parts()
@@ -177,8 +177,9 @@ class Passes(Reference):
                 found += Parts(network=self.collective("allreduce", self.plan.tp, 1, size))
         if group.engram:
             table = group.engram
-            looked_up = rows * table.lookups * table.row_bytes
-            found += self.operator("engram", 0, looked_up, placed="engram")
+            if rows_read:
+                looked_up = rows * table.lookups * table.row_bytes
+                found += self.operator("engram", 0, looked_up, placed="engram")
             found += self.products([Mat("engram", table.inputs, table.outputs)], rows)
         return found
 
@@ -207,6 +208,11 @@ class Passes(Reference):
         """One pass through all stages, or the slowest stage for all parts of a batch (6-7)."""
         once = {id(g): self.layer(g, load) for stage in self.stages for g, _ in stage}
         stages = [sum((once[id(g)] * n for g, n in stage), Parts()) for stage in self.stages]
+        layers = self.seconds(sum(stages, Parts()))
+        stack = groups(self.problem.model)
+        without = self.seconds(
+            sum((self.layer(g, load, rows_read=False) * g.count for g in stack), Parts())
+        )
         first, last = self.edges(load)
         stages[0] += first
         stages[-1] += last
@@ -215,8 +221,10 @@ class Passes(Reference):
         width = streams * self.problem.model.hidden
         sends = self.sends(self.tokens(load) * width * self.number("activations"))
         passing = max(sum(times) + sum(sends), parts * (max(times) + max(sends, default=0.0)))
-        first_block = passing / sum(group.count for group in groups(self.problem.model))
-        return passing + max(self.fetched(load) - first_block, 0.0)
+        # The first block cannot end before the rows are there, wherever they are counted.
+        first_block = without / sum(g.count for g in stack)
+        waiting = without + max(self.fetched(load) - first_block, 0.0)
+        return passing + max(waiting - layers, 0.0)
 
     def fetched(self, load: Load) -> float:
         """Seconds until the rows of Engram tables are there, asked for when the pass starts."""
@@ -227,7 +235,7 @@ class Passes(Reference):
         rows = tokens * sum(table.lookups for table in tables)
         size = tokens * sum(table.lookups * table.row_bytes for table in tables)
         seconds = max(size / self.read_rate(memory), rows / (memory.random_reads or math.inf))
-        if memory.cards == 1:
+        if self.plan.engram_tier in ("hbm", "sram", "rom"):
             away = size * (1 - 1 / self.plan.stage)
             seconds += self.collective("all_to_all", self.plan.stage, 1, away)
         return seconds + (memory.latency or 0.0)

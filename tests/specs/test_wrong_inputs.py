@@ -212,3 +212,5 @@ def test_a_machine_may_leave_out_links_that_no_plan_needs(raw: dict[str, Any]) -
     with pytest.raises(SpecError, match=r"levels\[0\]\.latency is needed where more cards than 1 "):
         load_problem(raw, [missing])
     assert load_problem(raw, [missing, "limits.cards=1"]).hardware.levels[0].latency is None
+    alone = ["space.tp=[1]", "space.pp=[1]"]
+    assert load_problem(raw, [missing, *alone]).hardware.levels[0].latency is None

@@ -339,11 +339,11 @@ class Problem(Spec):
     def _check_levels(self) -> None:
         """Refuse a machine that does not state how the cards that may work together are joined."""
         within = 1
-        for position, level in enumerate(self.hardware.levels):
+        for level in self.hardware.levels:
             for figure in ("bandwidth", "latency"):
                 if within < self.widest and getattr(level, figure) is None:
                     raise ValueError(
-                        f"hardware.levels[{position}].{figure} is needed where more cards than "
+                        f"hardware.levels.{level.name}.{figure}: needed where more cards than "
                         f"{within} may work together, and {self.hardware.name} has none; set it, "
                         f"or limits.cards, or space.tp and the like"
                     )

@@ -151,14 +151,19 @@ def _open(problem: Problem, axis: str) -> tuple[int, ...]:
     return ranges[axis]()
 
 
+def _places_nothing(problem: Problem, axis: str) -> bool:
+    """Whether the model has nothing that the axis places: all its values are one plan."""
+    model = problem.model
+    if axis == "engram_tier":
+        return not any(kind.engram for kind in model.kinds)
+    return axis == "experts_tier" and not model.is_moe
+
+
 def _tiers(problem: Problem, axis: str) -> tuple[int, ...]:
-    """Memories that may hold what an axis places; one where the model has nothing to place."""
-    model, tiers = problem.model, problem.hardware.memory.tiers
-    nothing = (axis == "experts_tier" and not model.is_moe) or (
-        axis == "engram_tier" and not any(kind.engram for kind in model.kinds)
-    )
-    if nothing:
+    """Memories that may hold what an axis places."""
+    if _places_nothing(problem, axis):
         return _default(problem, axis)
+    tiers = problem.hardware.memory.tiers
     return tuple(
         encode(axis, name) for name, tier in tiers.items() if tier.writable or axis != "kv_tier"
     )
@@ -171,7 +176,11 @@ def stated(problem: Problem, axis: str) -> tuple[int, ...] | None:
         return None
     if given == "open":
         return _open(problem, axis)
-    return tuple(dict.fromkeys(encode(axis, value) for value in given))
+    values = tuple(dict.fromkeys(encode(axis, value) for value in given))
+    if not _places_nothing(problem, axis):
+        return values
+    usual = _default(problem, axis)
+    return usual if usual[0] in values else values[:1]
 
 
 def domains(problem: Problem) -> dict[str, tuple[int, ...]]:

@@ -12,8 +12,9 @@ from costmodels.collectives.fabric import Exchange, exchange_seconds
 from costmodels.operators.work import Pass
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.tiers import readings
+from specs.assumptions import PhaseEfficiency
 from specs.memory import ON_CARD
-from specs.problem import PhaseEfficiency, Problem
+from specs.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import memory_by_format, step_by_format
 from costmodels.stack import drafted, edges, exposed, launched, layer_tallies
 from costmodels.tally import Tally, empty, overlapped
-from specs.problem import PhaseEfficiency, Problem
+from specs.assumptions import PhaseEfficiency
+from specs.problem import Problem
 
 
 class RooflineModel:

@@ -11,11 +11,11 @@ from functools import lru_cache
 import numpy as np
 
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from specs.assumptions import Assumptions
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
 from specs.formats import Format, StoredFormat
 from specs.model import Draft, Engram, Layer, ModelSpec
-from specs.problem import Assumptions
 from specs.tensors import Matrix, Over, Parts, State, Stream, Vectors
 
 Runs = tuple[tuple[int, int], ...]

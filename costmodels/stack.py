@@ -12,10 +12,11 @@ from costmodels.operators.sums import output_sum
 from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import ONE_CARD, FloatArray, IntArray, PlanTable
 from costmodels.tally import Tally, empty, tally_of
+from specs.assumptions import PhaseEfficiency
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
 from specs.model import Draft, Engram, Layer
-from specs.problem import PhaseEfficiency, Problem
+from specs.problem import Problem
 from specs.tensors import Matrix, Parts, Vectors
 
 

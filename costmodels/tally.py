@@ -10,7 +10,8 @@ from costmodels.collectives.fabric import Exchange, bytes_sent, exchange_seconds
 from costmodels.operators.work import Operator
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.tiers import readings
-from specs.problem import PhaseEfficiency, Problem
+from specs.assumptions import PhaseEfficiency
+from specs.problem import Problem
 
 _Key = TypeVar("_Key")
 

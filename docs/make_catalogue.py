@@ -12,6 +12,7 @@ from string import Template
 from costmodels import sharding
 from costmodels.plans import PlanTable
 from specs import catalog, census
+from specs.assumptions import Assumptions
 from specs.fabric import Level, Mesh, Switch, Torus
 from specs.ffn import MoeFfn
 from specs.formats import Formats, StoredFormat
@@ -19,7 +20,6 @@ from specs.hardware import HardwareSpec
 from specs.huggingface.sizes import checkpoint_bytes
 from specs.memory import MemoryTier
 from specs.model import ModelSpec
-from specs.problem import Assumptions
 
 PAGE = Path(__file__).with_name("catalogue.md")
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from results.assumptions import leaves
 from results.detail import PlanDetail, by_tier, number
-from specs.problem import Assumptions
+from specs.assumptions import Assumptions
 
 Document = dict[str, Any]
 

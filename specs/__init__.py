@@ -4,13 +4,14 @@ The lowest floor: everything above speaks of a :class:`Problem`, which :func:`lo
 from a file, a text or a mapping.
 """
 
+from specs.assumptions import Assumptions
 from specs.documents import read_document
 from specs.errors import Fault, SpecError
 from specs.hardware import HardwareSpec
 from specs.load import canonical_json, load_problem, problem_hash, resolve
 from specs.model import ModelSpec
 from specs.paths import get, leaf_unit, numeric_leaves, put
-from specs.problem import Assumptions, Limits, Objective, Problem, Search
+from specs.problem import Limits, Objective, Problem, Search
 from specs.space import AXES, Space
 from specs.units import parse_quantity
 from specs.workload import SessionClass, Workload

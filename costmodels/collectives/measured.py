@@ -4,8 +4,9 @@ import numpy as np
 
 from costmodels.collectives.domains import servers_spanned
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from specs.assumptions import Assumptions
 from specs.hardware import MeasuredCollective
-from specs.problem import Assumptions, Problem
+from specs.problem import Problem
 
 
 def measured_or(

@@ -14,9 +14,11 @@ from constraints.funnel import estimated_funnel, structural_funnel
 from constraints.space import Space, product_chunks
 from costmodels.plans import PlanTable, encode
 from specs.errors import SpecError
+from specs.load import load_problem
 from specs.problem import Problem
 from specs.space import AXES
 from tests.constraints.rules import broken, derived
+from tests.golden.specs import EXAMPLES
 from tests.strategies import changed, planned, problems, rows_of, space_of
 
 Plan = dict[str, Any]
@@ -291,3 +293,13 @@ def test_rules_that_say_nothing_are_refused(dense: Problem, rule: str, says: str
 
 def test_words_are_encoded_by_position() -> None:
     assert [encode("allreduce", word) for word in ("auto", "ring", "tree")] == [0, 1, 2]
+
+
+def test_memories_of_what_a_model_lacks_are_one_plan() -> None:
+    """A dense model has no experts and no tables to place, however many memories are listed."""
+    host = "hardware.memory.host={capacity: 1 TB, bandwidth: 1 TB/s}"
+    lists = [f"space.{axis}=[host, hbm]" for axis in ("experts_tier", "engram_tier")]
+    example = EXAMPLES / "qwen3-32b-128k-hgx-h100.yaml"
+    plain, listed = (space_of(load_problem(example, sets)).plans() for sets in ([], [host, *lists]))
+    assert set(listed.column("experts_tier").tolist()) == {0}
+    assert len(listed) == len(plain)

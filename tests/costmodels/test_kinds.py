@@ -11,8 +11,9 @@ from costmodels import sharding
 from costmodels.operators import attention
 from costmodels.operators.work import Pass
 from costmodels.plans import FloatArray, PlanTable
+from specs.assumptions import Assumptions
 from specs.model import Draft, Layer, LayerGroup, ModelSpec
-from specs.problem import Assumptions, Problem
+from specs.problem import Problem
 from specs.tensors import Stream
 from tests.costmodels.support import EXACT, LEAST, MODEL, Drawn, decode, no_more, prefill
 from tests.stacks import layer_groups, model_of, models

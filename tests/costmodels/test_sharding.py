@@ -12,10 +12,11 @@ from costmodels import sharding
 from costmodels.memory import estimate
 from costmodels.plans import TIER_AXES, PlanTable
 from specs import catalog
+from specs.assumptions import Assumptions
 from specs.ffn import MoeFfn
 from specs.formats import Format, Formats
 from specs.model import ModelSpec
-from specs.problem import Assumptions, Problem
+from specs.problem import Problem
 from specs.tensors import Stream
 from tests.shapes import attention, expert, groups, halves, mixer
 from tests.stacks import model_of, models, switches

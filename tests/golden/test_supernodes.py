@@ -14,9 +14,9 @@ from costmodels.operators.work import Operator
 from costmodels.plans import PlanTable
 from costmodels.tally import tally_of
 from costmodels.tiers import reads_until_fetch_pays
+from specs.assumptions import PhaseEfficiency
 from specs.load import load_problem
 from specs.memory import MemoryTier
-from specs.problem import PhaseEfficiency
 from tests.golden.records import RECORDS, Document, covered, covers, near, recomputed
 from tests.golden.specs import SUPERNODES, only, ranking
 

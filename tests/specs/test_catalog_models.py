@@ -13,9 +13,9 @@ from costmodels import sharding
 from costmodels.plans import PlanTable
 from planner.studies import rank
 from specs import catalog, census
+from specs.assumptions import Assumptions
 from specs.huggingface import import_model
 from specs.model import LayerGroup, ModelSpec
-from specs.problem import Assumptions
 
 NAMES = catalog.names("models")
 FILES = Path(catalog.__file__).parent / "models"

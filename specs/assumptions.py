@@ -1,0 +1,135 @@
+"""What an estimate takes for granted: every idealisation by name, and the shares of peaks."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from specs.base import Count, Spec
+from specs.formats import Dtype
+from specs.routing import Routing
+from specs.units import BytesOrZero, Fraction, SecondsOrZero
+
+
+class PhaseEfficiency(Spec):
+    """Share of the peak that is reached in one phase: of bandwidths, and of compute by operator."""
+
+    memory: Fraction = 1.0
+    """Share of the memory bandwidth."""
+    network: Fraction = 1.0
+    """Share of the link bandwidth."""
+    attention_projection: Fraction = 1.0
+    """Share of the compute peak in the projections of attention."""
+    attention: Fraction = 1.0
+    """Share of the compute peak in attention proper."""
+    ffn: Fraction = 1.0
+    """Share of the compute peak in dense networks and routers."""
+    experts: Fraction = 1.0
+    """Share of the compute peak in experts."""
+    head: Fraction = 1.0
+    """Share of the compute peak in the output projection."""
+
+
+class Efficiency(Spec):
+    """Share of the peak that is reached, by phase."""
+
+    decode: PhaseEfficiency = PhaseEfficiency()
+    """Decode steps."""
+    prefill: PhaseEfficiency = PhaseEfficiency()
+    """Prefill passes."""
+
+
+class OverheadBand(Spec):
+    """Fixed time of a step for batches up to ``up_to`` sessions (no bound if not given)."""
+
+    up_to: Count | None = None
+    """Largest batch of the band."""
+    seconds: SecondsOrZero
+    """Fixed time of each step."""
+
+
+class Assumptions(Spec):
+    """Every idealisation of the estimate, by name; each report lists those in force."""
+
+    billing: Literal["used", "allocated"] = "used"
+    """Cards that are paid for: those of the deployment, or all within ``limits``."""
+    overlap: Literal["per_operator", "per_kind", "whole_step"] = "per_operator"
+    """Whether compute hides memory reads inside one operator, among all operators of a kind
+    (those that share an efficiency, over all layers), or over the whole step."""
+    activations: Literal["estimated", "in_workspace"] = "estimated"
+    """Whether activations are counted by their shapes, or contained in ``workspace``."""
+    workspace: BytesOrZero = 2.0 * 2**30
+    """Bytes that every card keeps free of weights and KV."""
+    capacity: Literal["per_card", "pooled"] = "per_card"
+    """Whether the fullest card decides, or the sum over the cards of an instance."""
+    routing: Routing = "uniform_without_replacement"
+    """How tokens choose experts: a word, a stated skew, or counts of an observation."""
+    expert_split: Literal["whole", "fractional"] = "whole"
+    """Whether an expert group holds whole experts, or the exact share of all."""
+    read_shards: Literal["exact", "even", "pooled"] = "exact"
+    """Whether ranks that share a KV head each hold and read its projections, or all weights that
+    a TP group reads count as evenly shared, or one copy is read evenly by all cards of a stage."""
+    compressor_state: Literal["counted", "in_workspace"] = "counted"
+    """Whether sessions hold the tokens of entries that are not complete yet, or the workspace."""
+    prefill_reads: Literal["once", "per_token"] = "once"
+    """Whether a prefill reads each kept entry once, or every new token reads what it sees."""
+    prefill_context: Literal["triangle", "middle"] = "triangle"
+    """Whether each new token sees what precedes it, or all see as much as the middle one."""
+    count_modules: bool = True
+    """Whether parts beside the stack, such as a vision tower, take memory."""
+    count_norms: bool = True
+    """Whether a step reads normalisation weights and the embedding rows of its tokens."""
+    count_embedding_rows: bool = True
+    """Whether those embedding rows count where normalisation weights do."""
+    matmul_dtype: Literal["own", "bf16"] = "own"
+    """Whether the compute peak is that of the weights' format, or of BF16 for all."""
+    reduce_dtype: Dtype | None = None
+    """Format in which partial sums travel; that of the activations if not given."""
+    dispatch_dtype: Dtype | None = None
+    """Format in which tokens travel to experts; that of the activations if not given."""
+    combine_dtype: Dtype | None = None
+    """Format in which expert outputs travel back; that of the activations if not given."""
+    a2a_dedup: Literal["none", "card"] = "none"
+    """Whether a token is sent once per chosen expert, or once per card that holds any."""
+    alltoall_levels: Literal["added", "overlapped", "outermost"] = "added"
+    """Where an All-to-All crosses fabric levels: whether the time on each level is added, the
+    longest of them decides, or only the outermost level counts."""
+    collective_table: Literal["next_size_up", "interpolate"] = "interpolate"
+    """How a measured table of collectives is read between its sizes."""
+    engram_reads: Literal["counted", "hidden"] = "counted"
+    """Whether rows of Engram tables take time of the memory that holds them, or none; in both cases
+    a pass waits for rows that come later than its first block is computed."""
+    engram_projection: Literal["whole", "with_table"] = "whole"
+    """Whether each card holds and reads the projections of Engram tables whole, or they are dealt
+    with the tables and not read."""
+    balance: Fraction = 1.0
+    """Mean over busiest of what the parts of a machine do: time on the card is divided by it."""
+    communication: Literal["exposed", "hidden"] = "exposed"
+    """Whether collectives add to the time of a layer, or hide behind its work as far as it goes."""
+    acceptance: Annotated[tuple[Fraction, ...], Field(min_length=1, max_length=16)] = (
+        0.7,
+        0.5,
+        0.35,
+    )
+    """Chance that the first, second, … drafted token is accepted, given those before it; the last
+    value holds for all later ones."""
+    cp_layout: Literal["zigzag", "contiguous"] = "zigzag"
+    """How context-parallel ranks share the causal triangle of a prefill."""
+    steady_context: Literal["mean", "start"] = "mean"
+    """Context at which a steady step is taken: halfway through, or as at the start."""
+    overhead: Annotated[tuple[OverheadBand, ...], Field(min_length=1)] | SecondsOrZero = 0.0
+    """Fixed time of every step: one value, or bands by batch."""
+    layer_launch: SecondsOrZero = 0.0
+    """Time that every layer adds to a pass for launching its kernels and waiting for them."""
+    efficiency: Efficiency = Efficiency()
+    """Share of the peaks that is reached."""
+
+    @model_validator(mode="after")
+    def _rising_bands(self) -> Self:
+        if isinstance(self.overhead, tuple):
+            *bounds, last = [band.up_to for band in self.overhead]
+            finite = [b for b in bounds if b is not None]
+            if last is not None or finite != bounds or finite != sorted(set(finite)):
+                raise ValueError(
+                    "overhead bands must rise by up_to, and the last must leave it out"
+                )
+        return self

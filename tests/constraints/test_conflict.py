@@ -116,7 +116,7 @@ def test_no_core_where_a_plan_breaks_nothing() -> None:
     assert cores([frozenset("a"), frozenset()], MOST) == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(problems(most_candidates=400), st.sampled_from([None, 1e9]))
 def test_cores_of_problems_are_the_minimal_hitting_sets(
     problem: Problem, workspace: float | None

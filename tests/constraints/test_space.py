@@ -48,7 +48,7 @@ def test_solver_finds_exactly_the_plans_that_break_no_rule(problem: Problem) -> 
     assert rows_of(found) == expected
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(problems(most_candidates=1000))
 def test_each_rule_says_the_same_of_a_column_and_of_one_plan(problem: Problem) -> None:
     plans = all_candidates(problem)
@@ -104,7 +104,7 @@ def test_why_not_agrees_with_the_feasible_set(problem: Problem) -> None:
         assert (plan in feasible) == (not breaks[:, row].any())
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(problems(most_candidates=300))
 def test_every_breach_has_a_reason(problem: Problem) -> None:
     space = space_of(problem)

@@ -301,7 +301,7 @@ def test_scales_are_stored_for_every_block_that_a_shard_touches(
     assert cut >= float(sharding.matrix_bytes(fmt, rows, columns))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(planned(moe=None))
 def test_weights_of_one_stage_sum_to_the_model(drawn: tuple[Problem, PlanTable]) -> None:
     """On one stage the estimate holds what the shards say: nothing forgotten, nothing twice."""

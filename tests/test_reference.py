@@ -154,7 +154,7 @@ def test_models_of_the_catalogue(name: str) -> None:
             assert taken_in == pytest.approx(reference.prefill(2, 96, 3000), rel=close), axes
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(planned(), st.integers(1, 40), st.integers(0, 5000))
 def test_steps_of_random_stacks(drawn: Drawn, batch: int, context: int) -> None:
     problem, plans = known(drawn)
@@ -164,7 +164,7 @@ def test_steps_of_random_stacks(drawn: Drawn, batch: int, context: int) -> None:
         assert found[row] == pytest.approx(expected, rel=close), plans.row(row)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(planned(), st.integers(1, 20), st.integers(0, 40), st.integers(0, 3000))
 def test_prefills_of_random_stacks(
     drawn: Drawn, sequences: int, twelfths: int, prefix: int
@@ -178,7 +178,7 @@ def test_prefills_of_random_stacks(
         assert found[row] == pytest.approx(expected, rel=close), plans.row(row)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(planned(), st.lists(st.integers(0, 9), min_size=3, max_size=3))
 def test_memory_of_random_stacks(drawn: Drawn, counts: list[int]) -> None:
     problem, plans = known(drawn)

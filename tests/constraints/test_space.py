@@ -39,7 +39,7 @@ def table(plans: list[Plan]) -> PlanTable:
     return PlanTable.from_columns({axis: [plan[axis] for plan in plans] for axis in AXES})
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(problems())
 def test_solver_finds_exactly_the_plans_that_break_no_rule(problem: Problem) -> None:
     expected = {key(plan) for plan in all_candidates(problem) if not broken(problem, plan)}
@@ -59,7 +59,7 @@ def test_each_rule_says_the_same_of_a_column_and_of_one_plan(problem: Problem) -
         assert allowed == [constraint.name not in broken(problem, plan) for plan in plans]
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems(most_candidates=1000))
 def test_funnel_counts_what_brute_force_counts(problem: Problem) -> None:
     space = space_of(problem)
@@ -78,7 +78,7 @@ def test_funnel_counts_what_brute_force_counts(problem: Problem) -> None:
     assert len(verdicts) == len(space.plans())
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(problems(most_candidates=1000))
 def test_nearest_miss_is_the_smallest_breach(problem: Problem) -> None:
     space = space_of(problem)

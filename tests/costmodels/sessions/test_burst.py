@@ -58,13 +58,13 @@ def agrees_with_the_simulator(problem: Problem, plans: PlanTable) -> None:
         assert found.cost[row] == pytest.approx(cost, rel=EXACT)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(planned(most=3, kind="burst", most_candidates=1000, smooth=True))
 def test_a_burst_ends_when_a_step_by_step_simulation_ends(drawn: Drawn) -> None:
     agrees_with_the_simulator(*drawn)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(planned(most=2, kind="burst", most_candidates=1000))
 def test_a_burst_of_any_kind_ends_nearly_when_a_simulation_ends(drawn: Drawn) -> None:
     """Steps that grow in jumps are summed from few of them."""
@@ -77,7 +77,7 @@ def test_a_burst_of_any_kind_ends_nearly_when_a_simulation_ends(drawn: Drawn) ->
         assert found.ttft_s[row] == pytest.approx(max(s.first for s in sessions), rel=NEARLY)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(planned(most=3, kind="burst", moe=False, smooth=True), st.data())
 def test_a_failure_restarts_what_it_finds_unfinished(drawn: Drawn, data: Any) -> None:
     """Failures at moments that matter: while the sessions of the first card run."""
@@ -103,7 +103,7 @@ def test_a_failure_never_helps(drawn: Drawn) -> None:
     assert no_more(outcomes(calm, plans).span_s, outcomes(problem, plans).span_s, EXACT)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(planned(kind="burst", smooth=True), st.sampled_from(sorted(FASTER)), factors)
 def test_a_faster_part_never_makes_a_burst_end_later(
     drawn: Drawn, path: str, factor: float
@@ -117,7 +117,7 @@ def test_a_faster_part_never_makes_a_burst_end_later(
     assert (after.on_time >= before.on_time).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(planned(most=4, kind="burst", smooth=True))
 def test_no_session_is_faster_in_company_than_alone(drawn: Drawn) -> None:
     """What makes ``deadline`` a bound; sessions of one class, as others see the gap below."""

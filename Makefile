@@ -23,7 +23,7 @@ rank: $(VENV)/.ready-run  ## rank plans for the example spec, report in out/ (SP
 	@$(BIN)/planner rank $(SPEC) --out $(OUT)
 
 test: $(VENV)/.ready-dev  ## all tests but the soak tests
-	@$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered $(ARGS)
+	@$(BIN)/python -m pytest -n auto $(ARGS)
 
 lint: $(VENV)/.ready-dev  ## style: ruff check, ruff format --check
 	@$(BIN)/ruff check .

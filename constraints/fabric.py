@@ -90,9 +90,7 @@ class LinkFigures(Constraint):
 
     def reason(self, case: Case) -> str:
         spanned = first(_spanned(case.plans))
-        level = next(
-            x for within, x in self._unknown(case) if first(np.atleast_1d(within)) < spanned
-        )
+        level = next(level for within, level in self._unknown(case) if first(within) < spanned)
         return (
             f"{spanned} cards exchange over {level.name}, and {case.problem.hardware.name} states "
             f"no {_lacks(level)} of it"

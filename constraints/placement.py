@@ -4,6 +4,7 @@ import numpy as np
 
 from constraints.base import Case, Constraint, first
 from costmodels.plans import TIER_AXES, WORDS, FloatArray
+from specs.memory import MemoryTier
 from specs.problem import Problem
 
 _HELD = {
@@ -32,7 +33,7 @@ class Placement(Constraint):
 
     def takes(self, problem: Problem, name: str) -> bool:
         """Whether a memory is there, and can be written where it must be."""
-        tier = next((t for n, t in problem.hardware.memory.tiers.items() if n == name), None)
+        tier: MemoryTier | None = getattr(problem.hardware.memory, name)
         return tier is not None and (tier.writable or self.name != "kv_tier")
 
     def margin(self, case: Case) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The only place that talks to OR-Tools: enumerate tables, and find what cannot hold together."""
+"""What plans ask of OR-Tools: enumerate tables, and find what cannot hold together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

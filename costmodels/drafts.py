@@ -30,7 +30,7 @@ def weights(problem: Problem, plans: PlanTable) -> dict[str, FloatArray]:
     model, draft = problem.model, problem.model.draft
     if draft is None or not (plans.mtp > 0).any():
         return {}
-    placed = sharding.placed_draft_weights(model, draft, plans, problem.assumptions)
+    placed = sharding.draft_weights(model, draft, plans, problem.assumptions)
     return {axis: np.where(plans.mtp > 0, size, 0.0) for axis, size in placed.items()}
 
 

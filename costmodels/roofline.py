@@ -137,12 +137,11 @@ def _forward(
     for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.join(layer.times(count))
     overlap = problem.assumptions.overlap
-    rows = fetch(problem, plans, pass_, efficiency)
-    late = np.zeros(len(plans))
-    if rows:
+    waits: dict[str, FloatArray] = {}
+    if rows := fetch(problem, plans, pass_, efficiency):
         without, charged = whole.but("engram").seconds(overlap), whole.seconds(overlap)
         reading, exchanging = rows.late(without, charged, model.layer_count, turns)
-        late = reading + exchanging
+        waits = {"engram_wait": reading, "engram_exchange": exchanging}
     whole.join(first)
     whole.join(last)
     components = {**whole.local(overlap), **whole.exchange}
@@ -152,10 +151,9 @@ def _forward(
         follows = _pipeline(
             problem, plans, pass_, (parts, turns), efficiency, layers, (first, last), components
         )
-    if rows:
-        components["engram_wait"], components["engram_exchange"] = reading, exchanging
-    components["overhead"] = overhead
-    return StepEstimate(components, follows + late + overhead, {**whole.work, **whole.counts})
+    components |= {**waits, "overhead": overhead}
+    follows = sum(waits.values(), follows) + overhead
+    return StepEstimate(components, follows, {**whole.work, **whole.counts})
 
 
 def _pipeline(

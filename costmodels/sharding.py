@@ -311,14 +311,6 @@ def held_bytes(
 
 def draft_weights(
     model: ModelSpec, draft: Draft, plans: PlanTable, assumptions: Assumptions
-) -> FloatArray:
-    """Bytes of a draft module on one card."""
-    placed = placed_draft_weights(model, draft, plans, assumptions)
-    return np.sum(list(placed.values()), axis=0, dtype=np.float64)
-
-
-def placed_draft_weights(
-    model: ModelSpec, draft: Draft, plans: PlanTable, assumptions: Assumptions
 ) -> dict[str, FloatArray]:
     """Bytes of a draft module on one card, by the axis that places them in a memory."""
     found: dict[str, FloatArray] = {axis: np.zeros(len(plans)) for axis in WEIGHT_AXES}

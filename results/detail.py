@@ -14,6 +14,7 @@ from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
 from costmodels.tiers import reads_until_fetch_pays
 from results.facility import facility_document
+from specs.memory import MemoryTier
 from specs.problem import Problem
 
 _MOST_SESSIONS = 2**20
@@ -164,15 +165,14 @@ class PlanDetail:
 
     def _reads(self, name: str) -> Document:
         """How fast a card reads a memory, and when fetching from there first would be faster."""
-        tiers = self.space.problem.hardware.memory.tiers
-        there = next((tier for tier in tiers if tier == name), None)
+        memory = self.space.problem.hardware.memory
+        there: MemoryTier | None = getattr(memory, name)
         if there is None:
             return {}
-        here = tiers[self.space.problem.hardware.memory.working].rate
-        rate = tiers[there].rate
+        here = memory.tiers[memory.working]
         return {
-            "bytes_per_s": rate,
-            "fetch_pays_after_reads": reads_until_fetch_pays(rate, here),
+            "bytes_per_s": there.rate,
+            "fetch_pays_after_reads": reads_until_fetch_pays(there.rate, here.rate),
         }
 
     def sessions_that_fit(self) -> int:

@@ -106,7 +106,9 @@ def drafted(given: Problem) -> float:
     """Bytes of the module that drafts tokens."""
     model = given.model
     assert model.draft
-    return float(sharding.draft_weights(model, model.draft, ONE, given.assumptions)[0])
+    return float(
+        sum(sharding.draft_weights(model, model.draft, ONE, given.assumptions).values())[0]
+    )
 
 
 def unscaled(given: Problem) -> Problem:

@@ -188,7 +188,7 @@ def stored(model: ModelSpec) -> float:
     size += sum(float(one[0]) for _, one in last.values())
     size += sum(module.bytes for module in model.modules)
     if model.draft:
-        size += float(sharding.draft_weights(model, model.draft, WHOLE, ASSUMED)[0])
+        size += float(sum(sharding.draft_weights(model, model.draft, WHOLE, ASSUMED).values())[0])
     return size
 
 

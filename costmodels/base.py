@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.tiers import tier_of
 from specs.errors import SpecError, nearest
 from specs.problem import Problem
@@ -101,6 +101,37 @@ class MemoryEstimate:
         return self.margin >= 0
 
 
+@dataclass(frozen=True)
+class Basis:
+    """What the estimate of each plan rests on, and how sure it is.
+
+    ``sources``   what estimates rest on, as a user would cite it
+    ``source``    position in ``sources`` of each plan
+    ``inside``    whether a plan lies in the range that its source covers
+    ``distance``  how far a plan is from the nearest datum of its source, in factors of e (the
+                  largest log-ratio of any input); NaN where the source has no data
+    ``noise``     standard error of the plan's seconds as a share of them, as far as it is its own:
+                  plans whose difference it exceeds are ties
+    """
+
+    sources: tuple[str, ...]
+    source: IntArray
+    inside: BoolArray
+    distance: FloatArray
+    noise: FloatArray
+
+    @classmethod
+    def of_formula(cls, source: str, plans: int) -> "Basis":
+        """Return the basis of a formula that covers every plan and knows no error."""
+        return cls(
+            (source,),
+            np.zeros(plans, dtype=np.int64),
+            np.full(plans, True),
+            np.full(plans, np.nan),
+            np.zeros(plans),
+        )
+
+
 class CostModel(Protocol):
     """Bytes and seconds of plans.
 
@@ -144,6 +175,12 @@ class CostModel(Protocol):
         each session already holds. ``remaining``: tokens of the same prompt that later passes take
         in; none if not given.
         """
+        ...
+
+    def basis(
+        self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
+    ) -> Basis:
+        """What the time of a decode step at this batch and context rests on."""
         ...
 
 

@@ -9,7 +9,7 @@ describe; at data-sheet peaks it is a lower bound on time, which measured servin
 import numpy as np
 
 from costmodels import memory, sharding
-from costmodels.base import MemoryEstimate, StepEstimate
+from costmodels.base import Basis, MemoryEstimate, StepEstimate
 from costmodels.collectives.fabric import boundary_seconds
 from costmodels.engram import fetch
 from costmodels.operators.work import Pass
@@ -66,6 +66,12 @@ class RooflineModel:
                 here, some, sequences[rows], tokens[rows], prefix[rows], left[rows]
             ),
         )
+
+    def basis(
+        self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
+    ) -> Basis:
+        """Formulas and stated efficiencies, which cover every plan."""
+        return Basis.of_formula("roofline at stated efficiencies", len(plans))
 
 
 def _decode(

@@ -7,9 +7,9 @@ from math import gcd
 import numpy as np
 
 from constraints.limits import most_servers
-from costmodels import sharding
 from costmodels.collectives.crossing import reduces
 from costmodels.collectives.domains import instances_held
+from costmodels.following import even_copies, expert_groups
 from costmodels.plans import NEUTRAL, TIER_AXES, WORDS, IntArray, PlanTable, encode
 from specs.precision import RECIPES
 from specs.problem import Problem
@@ -47,19 +47,6 @@ class Derived:
     value: Callable[[Problem, PlanTable], IntArray]
 
 
-def _ep(problem: Problem, plans: PlanTable) -> IntArray:
-    if not problem.model.is_moe:
-        return np.ones_like(plans.tp)
-    return np.maximum(plans.stage_cards // plans.expert_tp, 1)
-
-
-def _redundant(problem: Problem, plans: PlanTable) -> IntArray:
-    if not problem.model.is_moe or problem.assumptions.expert_split == "fractional":
-        return np.zeros_like(plans.tp)
-    most = [np.asarray(sharding.redundant_experts(f.experts, plans.ep)) for f in problem.model.moe]
-    return np.max(most, axis=0)
-
-
 def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
     """As many instances as all limits allow, and no more than are of use; at least one."""
     limits, hardware = problem.limits, problem.hardware
@@ -78,8 +65,8 @@ def _replicas(problem: Problem, plans: PlanTable) -> IntArray:
 
 
 DERIVED: dict[str, Derived] = {
-    "ep": Derived(("tp", "cp", "attention_dp", "attention_replicas", "expert_tp"), _ep),
-    "redundant_experts": Derived(("ep",), _redundant),
+    "ep": Derived(("tp", "cp", "attention_dp", "attention_replicas", "expert_tp"), expert_groups),
+    "redundant_experts": Derived(("ep",), even_copies),
     "microbatches": Derived(("pp",), lambda problem, plans: plans.pp),
     "replicas": Derived(
         ("tp", "cp", "attention_dp", "attention_replicas", "pp", "prefill_replicas", "domain"),

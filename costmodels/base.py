@@ -3,11 +3,11 @@
 All arrays have shape ``(plans,)`` unless said otherwise; all quantities are SI.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -112,6 +112,7 @@ class Basis:
                   largest log-ratio of any input); NaN where the source has no data
     ``noise``     standard error of the plan's seconds as a share of them, as far as it is its own:
                   plans whose difference it exceeds are ties
+    ``notes``     what a reader must know of the sources, in sentences
     """
 
     sources: tuple[str, ...]
@@ -119,6 +120,7 @@ class Basis:
     inside: BoolArray
     distance: FloatArray
     noise: FloatArray
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of_formula(cls, source: str, plans: int) -> "Basis":
@@ -184,6 +186,23 @@ class CostModel(Protocol):
         ...
 
 
+@runtime_checkable
+class Checked(Protocol):
+    """A cost model that rests on data, which may not fit every problem."""
+
+    def check(self, problem: Problem) -> None:
+        """Raise ``SpecError`` if the data are wrong, or not of this problem."""
+        ...
+
+
+def model_of(problem: Problem) -> CostModel:
+    """Return the cost model that a problem names, once its data are checked against the problem."""
+    model = cost_model(problem.cost_model)
+    if isinstance(model, Checked):
+        model.check(problem)
+    return model
+
+
 def installed_models() -> tuple[str, ...]:
     """Names of all registered cost models."""
     return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
@@ -198,15 +217,26 @@ def cost_model(name: str) -> CostModel:
     SpecError: no model of that name is installed, or the model refuses the options.
     """
     word, _, options = name.partition(":")
+    build = model_type(word, name)
+    try:
+        return build(options) if options else build()
+    except SpecError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise SpecError.single(
+            "cost_model", name, f"cost model {word!r} refuses these options: {error}"
+        ) from error
+
+
+def model_type(word: str, written: str = "") -> Callable[..., CostModel]:
+    """Return what builds the cost model registered as ``word``; ``written`` is shown in errors."""
     for point in entry_points(group=ENTRY_POINT_GROUP):
         if point.name == word:
-            try:
-                model: CostModel = point.load()(options) if options else point.load()()
-            except (TypeError, ValueError) as error:
-                raise SpecError.single(
-                    "cost_model", name, f"cost model {word!r} refuses these options: {error}"
-                ) from error
-            return model
+            build: Callable[..., CostModel] = point.load()
+            return build
     raise SpecError.single(
-        "cost_model", name, "no such cost model is installed", nearest(word, installed_models())
+        "cost_model",
+        written or word,
+        "no such cost model is installed",
+        nearest(word, installed_models()),
     )

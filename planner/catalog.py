@@ -46,13 +46,13 @@ def _listing(kind: str) -> list[Document]:
 
 
 def _cost_models() -> list[Document]:
-    from costmodels.base import cost_model, installed_models
+    from costmodels.base import installed_models, model_type
 
     return [
-        {"name": name, "title": _first_line(cost_model(name)), "sources": []}
+        {"name": name, "title": _first_line(model_type(name)), "sources": []}
         for name in installed_models()
     ]
 
 
-def _first_line(value: object) -> str:
-    return (type(value).__doc__ or "").strip().splitlines()[0]
+def _first_line(kind: object) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from constraints import constraints_of
 from constraints.conflict import conflict_cores, verdicts
-from costmodels.base import cost_model as get_cost_model
+from costmodels.base import model_of
 from results.ranking import Conflict, Ranking
 from searches.executors import executor
 from searches.exhaustive import Progress, search, tell_nobody
@@ -52,6 +52,6 @@ def check(source: Source, sets: Sequence[str] = ()) -> Problem:
     """Check a spec without computing anything: fields, names, rules, cost model and executor."""
     problem = load_problem(source, sets)
     executor(problem.search.executor)
-    get_cost_model(problem.cost_model)
+    model_of(problem)
     constraints_of(problem)
     return problem

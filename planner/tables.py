@@ -17,6 +17,7 @@ from results.words import (
     departure,
     headline,
     others_held,
+    outside,
     plan_name,
     quantity,
     site,
@@ -46,6 +47,8 @@ def show_ranking(document: Document) -> None:
         return
     console.print(headline(document))
     console.print(_ranking_table(document))
+    for source in outside(document):
+        console.print(Text(f"? outside the range of the data: {source}", style="dim"))
     certificate = document["certificate"]
     console.print(
         f"{certificate['feasible']:,} feasible of {certificate['candidates']:,} candidates; "
@@ -93,6 +96,7 @@ def _ranking_table(document: Document) -> Table:
                 outcome["bound_by"],
             ]
         mark = f"{item['rank']}{'=' if item['tie_with_best'] else ''}"
+        mark += "" if item["basis"]["inside"] else "?"
         table.add_row(
             mark,
             plan_name(item["plan"], common),

@@ -76,6 +76,7 @@ class PlanDetail:
             "deployment": self._deployment(values),
             "outcome": self._outcome(),
             "step": self._step(),
+            "basis": self._basis(),
             "memory": self._memory(),
             "facility": facility_document(self.space.problem, self.plan),
         }
@@ -139,6 +140,17 @@ class PlanDetail:
             "bound_by": step.bound_by(self.plan, 0),
             "breakdown": breakdown(step.components),
             "work": breakdown(step.work),
+        }
+
+    def _basis(self) -> Document:
+        """What the time of the step rests on."""
+        context = np.full(1, self.step_context)
+        basis = self.space.model.basis(self.space.problem, self.plan, self.batch, context)
+        return {
+            "source": basis.sources[int(basis.source[0])],
+            "inside": bool(basis.inside[0]),
+            "distance": number(basis.distance[0]),
+            "noise": number(basis.noise[0]),
         }
 
     @property

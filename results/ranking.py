@@ -9,7 +9,9 @@ import numpy as np
 
 from constraints.funnel import Removed, estimated_funnel, structural_funnel
 from constraints.space import Space
+from costmodels.base import Basis
 from costmodels.plans import WORDS
+from costmodels.sessions import WORKLOADS
 from results.assumptions import assumptions, warnings
 from results.detail import Document, PlanDetail, violations
 from results.idealisations import departures
@@ -17,7 +19,7 @@ from results.rates import hangs_on_acceptance, hangs_on_rates
 from results.supernodes import by_domain
 from results.words import share
 from searches.exhaustive import Found
-from searches.objective import ties
+from searches.objective import repetitions, standard_error, ties, within_noise
 from searches.repair import Repair
 from specs.load import problem_hash
 from specs.problem import Problem
@@ -97,11 +99,32 @@ class Ranking:
         return self.found.evaluated.outcomes.cost[self.found.ranked]
 
     @cached_property
+    def basis(self) -> Basis:
+        """What the step of each ranked plan rests on, best first."""
+        return self._basis_of(self.found.ranked)
+
+    def _basis_of(self, rows: "np.typing.NDArray[np.int64]") -> Basis:
+        found = self.found.evaluated
+        batch = np.maximum(found.outcomes.batch[rows], 1)
+        context = WORKLOADS[self.problem.workload.kind].context(self.problem)
+        plans = found.plans.take(rows)
+        return self.space.model.basis(self.problem, plans, batch, np.full(rows.size, context))
+
+    @cached_property
+    def near(self) -> "np.typing.NDArray[np.bool_]":
+        """Whether each ranked plan but the first costs as little as the objective calls a tie."""
+        found = ties(self.costs, self.problem.objective)
+        found[:1] = False
+        return found
+
+    @cached_property
     def tied(self) -> "np.typing.NDArray[np.bool_]":
-        """Whether each ranked plan but the first ties with the first."""
-        tied = ties(self.costs, self.problem.objective)
-        tied[:1] = False
-        return tied
+        """Whether each ranked plan but the first ties with the first, noise included."""
+        if not len(self):
+            return self.near
+        found = self.near | within_noise(self.costs, self.basis.noise)
+        found[:1] = False
+        return found
 
     @cached_property
     def funnel(self) -> tuple[tuple[Removed, ...], bool]:
@@ -136,13 +159,37 @@ class Ranking:
             "excluded_total": int(np.count_nonzero(~self.found.evaluated.feasible)),
             "funnel": [self._funnel_row(row) for row in rows],
             "assumptions": assumptions(problem, departures(self.detail(1)) if len(self) else {}),
-            "warnings": [*warnings(problem, sampled), *self._sensitive()],
+            "warnings": [*warnings(problem, sampled), *self._grounds(), *self._sensitive()],
         }
         if sizes := by_domain(self.found):
             document["by_domain"] = sizes
         if self.conflict:
             document["conflict"] = self.conflict.document()
         return document
+
+    def _grounds(self) -> list[str]:
+        """What a reader must know of the sources of the estimates."""
+        if not len(self):
+            return []
+        found = list(self.basis.notes)
+        if not self.basis.inside[0]:
+            source = self.basis.sources[self.basis.source[0]]
+            found.append(
+                f"The best plan is outside the range of the data, and rests on {source}: measure "
+                f"it before you rely on its rank."
+            )
+        return [*found, *self._late_by_estimate()]
+
+    def _late_by_estimate(self) -> list[str]:
+        """Say how many plans only an estimate outside the range of the data rules out."""
+        margins = self.found.evaluated.margins
+        timed = np.array([c.unit == "seconds" for c in self.space.estimated], dtype=bool)
+        late = np.flatnonzero((margins[~timed] >= 0).all(axis=0) & (margins < 0).any(axis=0))
+        outside = int(np.count_nonzero(~self._basis_of(late).inside)) if late.size else 0
+        if not outside:
+            return []
+        plans = "1 plan is" if outside == 1 else f"{outside:,} plans are"
+        return [f"{plans} ruled out by time limits on estimates outside the range of the data."]
 
     def _sensitive(self) -> list[str]:
         """What the step of the best plan owes to figures that vary."""
@@ -163,19 +210,35 @@ class Ranking:
         """Say in one sentence why a plan has its rank."""
         if rank == 1:
             return self._lead()
-        if self.tied[rank - 1]:
+        if self.near[rank - 1]:
             return f"tied with the best among plans that {self._tie()}"
-        more = self.costs[rank - 1] / self.costs[0] - 1
+        more = float(self.costs[rank - 1] / self.costs[0] - 1)
+        if self.tied[rank - 1]:
+            return self._noisy(rank, more)
         return f"costs {share(more)} more per on-time session than the best"
 
     def _tie(self) -> str:
         within = self.problem.objective.tie_within
         return f"cost at most {share(within)} more" if within else "cost the same"
 
+    def _noisy(self, rank: int, more: float) -> str:
+        """Say why noise does not tell a plan from the best, and what would."""
+        error = float(standard_error(self.basis.noise)[rank - 1])
+        against = f"{share(more)} against a standard error of {share(error)}"
+        both = bool(self.basis.inside[0] and self.basis.inside[rank - 1])
+        if not both:
+            return f"within the error of its estimate: {against}; measure it to tell them apart"
+        again = repetitions(more, error)
+        times = "once more" if again == 1 else f"{again:,} more times"
+        return (
+            f"measured within noise of the best: {against}; repeat both {times} to tell them apart"
+        )
+
     def _lead(self) -> str:
         """Say how far the best plan leads."""
-        tied = int(self.tied.sum())
-        also = f", with {tied} more that {self._tie()}" if tied else ""
+        alike, noisy = int(self.near.sum()), int((self.tied & ~self.near).sum())
+        also = f", with {alike} more that {self._tie()}" if alike else ""
+        also += f", with {noisy} more that noise does not tell from it" if noisy else ""
         behind = self.costs[1:][~self.tied[1:]]
         if not behind.size:
             return f"cheapest of all feasible plans{also}"

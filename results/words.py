@@ -169,6 +169,12 @@ def site(plan: Document) -> str:
     return f"{', '.join(parts)}; {lost}."
 
 
+def outside(document: Document) -> list[str]:
+    """Return what plans outside the range of the data rest on, each source once."""
+    bases = (item["basis"] for item in document["plans"])
+    return list(dict.fromkeys(basis["source"] for basis in bases if not basis["inside"]))
+
+
 def headline(document: Document) -> str:
     """Return the answer in one sentence."""
     best = document["plans"][0]

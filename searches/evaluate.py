@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from constraints.space import Space
-from costmodels.base import cost_model
+from costmodels.base import model_of
 from costmodels.plans import BoolArray, FloatArray, PlanTable
 from costmodels.sessions import Outcomes
 from specs.problem import Problem
@@ -39,7 +39,7 @@ class Evaluated:
 
 def space_of(problem: Problem) -> Space:
     """Return the space of a problem with the cost model that it names."""
-    return Space(problem, cost_model(problem.cost_model))
+    return Space(problem, model_of(problem))
 
 
 def evaluate(problem: Problem, plans: PlanTable) -> Evaluated:

@@ -1,5 +1,7 @@
 """The order among plans: cheapest first, and equals by what a user would rather run."""
 
+from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,12 @@ from specs.space import AXES
 
 _DIGITS = 12
 """Significant digits to which costs are compared, so that rounding decides nothing."""
+
+_SURE = 0.95
+"""Chance with which a difference that counts is not noise."""
+
+APART = NormalDist().inv_cdf((1 + _SURE) / 2)
+"""Standard errors that a difference must exceed to count: 1.96."""
 
 
 def _rounded(values: FloatArray) -> FloatArray:
@@ -38,3 +46,27 @@ def ties(costs: FloatArray, objective: Objective) -> BoolArray:
     if not costs.size:
         return np.zeros(0, dtype=bool)
     return _rounded(costs) <= _rounded(costs[:1]) * (1 + objective.tie_within)
+
+
+def standard_error(noise: FloatArray) -> FloatArray:
+    """Standard error of the difference of each cost to the first, as a share.
+
+    ``noise`` is the standard error of each cost as a share of it, best first.
+    """
+    error: FloatArray = np.hypot(noise, noise[:1])
+    return error
+
+
+def within_noise(costs: FloatArray, noise: FloatArray) -> BoolArray:
+    """Whether noise alone may make each cost, best first, differ from the best."""
+    error = standard_error(noise)
+    return (error > 0) & (costs - costs[:1] <= APART * error * costs[:1])
+
+
+def repetitions(more: float, error: float) -> int:
+    """How often two plans must be measured again, as often as they were, to tell them apart.
+
+    ``more`` and ``error``: difference of their costs, and its standard error, as shares. ``n`` more
+    times make the error ``1 / sqrt(n + 1)`` of what it is.
+    """
+    return int((APART * error / more) ** 2)

@@ -20,6 +20,7 @@ from specs.errors import Fault, SpecError, nearest, shown
 from specs.hardware import HardwareSpec
 from specs.model import ModelSpec
 from specs.problem import Problem
+from specs.tables import digest_of
 from specs.workload import Workload
 
 __all__ = [
@@ -39,6 +40,7 @@ _PARTS: dict[str, tuple[str, type[Spec]]] = {
 """Parts that may be named instead of written out: their kind in the catalogue, their shape."""
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json")
+_TABLE_SUFFIXES = (".csv",)
 _MOST_BASES = 8
 
 
@@ -67,9 +69,33 @@ def resolve(
                 done[part] = _written_out(part, raw[part], folder, files)
             except SpecError as error:
                 found += error.faults
+    if "cost_model" in raw:
+        try:
+            done["cost_model"] = _located(raw["cost_model"], folder, files)
+        except SpecError as error:
+            found += error.faults
     if found:
         raise SpecError(found)
     return done
+
+
+def _located(value: object, folder: Path, files: bool) -> object:
+    """Return a cost model whose table, if it names one, is found from the current folder.
+
+    What the table holds belongs to the problem: its digest stands beside its name.
+    """
+    if not isinstance(value, str):
+        return value
+    word, _, options = value.partition(":")
+    parts = options.split(",")
+    for index, part in enumerate(parts):
+        if part.endswith(_TABLE_SUFFIXES):
+            file = _permitted("cost_model", part, folder, files, _TABLE_SUFFIXES)
+            here = file.is_relative_to(Path.cwd())
+            parts[index] = str(file.relative_to(Path.cwd()) if here else file)
+            if (digest := digest_of(file)) and "sha256=" not in options:
+                parts.append(f"sha256={digest}")
+    return f"{word}:{','.join(parts)}" if options else value
 
 
 def _written_out(part: str, value: object, folder: Path, files: bool, bases: int = 0) -> Any:
@@ -92,14 +118,16 @@ def _is_path(value: str) -> bool:
     return "/" in value or "\\" in value or value.endswith(_FILE_SUFFIXES)
 
 
-def _permitted(part: str, value: str, folder: Path, files: bool) -> Path:
+def _permitted(
+    part: str, value: str, folder: Path, files: bool, suffixes: tuple[str, ...] = _FILE_SUFFIXES
+) -> Path:
     """Return the file that ``value`` names, if it may be read."""
     if not files:
         raise SpecError.single(
             part, value, "files are not read here", "Give a catalogue name, or write it out"
         )
-    if not value.endswith(_FILE_SUFFIXES):
-        raise SpecError.single(part, value, f"a file must end in {', '.join(_FILE_SUFFIXES)}")
+    if not value.endswith(suffixes):
+        raise SpecError.single(part, value, f"a file must end in {', '.join(suffixes)}")
     roots = (folder.resolve(), Path.cwd())
     try:
         file = (folder / value).resolve()
@@ -153,6 +181,8 @@ def with_sets(
         path, value = _parsed_set(text)
         if path in _PARTS:
             value = _written_out(path, value, folder, files)
+        elif path == "cost_model":
+            value = _located(value, folder, files)
         raw = paths.put(raw, path, value)
     return raw
 

@@ -1,12 +1,16 @@
-"""Bytes in the memories of the fullest card (6-1): weights, KV, activations and workspace."""
+"""Bytes in the memories of the fullest card (6-1): weights, KV, activations and workspace.
+
+With a serving engine, what it takes stands in place of activations and workspace; see
+``costmodels.engine_memory``.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from costmodels import drafts, sharding
+from costmodels import drafts, engine_memory, pages, sharding
 from costmodels.base import MemoryEstimate
 from costmodels.operators import ffn
 from costmodels.operators.work import between
@@ -39,13 +43,15 @@ def estimate(problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEsti
     memory = problem.hardware.memory
     nothing = {"weights": np.zeros(len(plans)), "kv": np.zeros(len(plans))}
     components = placed.pop(memory.working, nothing)
-    components["activations"] = _activations(problem, plans, held)
-    components["workspace"] = np.full(len(plans), problem.assumptions.workspace)
     room = {tier: there.share for tier, there in memory.tiers.items()}
     others: dict[str, MemoryEstimate] = {
         tier: MemoryEstimate(parts, np.full(len(plans), room.get(tier, 0.0)))
         for tier, parts in placed.items()
     }
+    if problem.engine is not None:
+        return engine_memory.shared_out(problem, problem.engine, plans, components, others)
+    components["activations"] = _activations(problem, plans, held)
+    components["workspace"] = np.full(len(plans), problem.assumptions.workspace)
     return MemoryEstimate(components, np.full(len(plans), room[memory.working]), others)
 
 
@@ -56,12 +62,15 @@ class _Stages:
     ``rows``     positions of the plans
     ``weights``  bytes of weights by memory, shape ``(stages, rows)``
     ``session``  bytes of one session of each class, shape ``(classes, stages, rows)``
+    ``least``    bytes of KV that must fit even so, shape ``(stages, rows)``: an engine refuses to
+                 start unless its pool holds one session of the longest that it admits
     ``keeps``    by memory, which plans keep their sessions there; ``None``: all
     """
 
     rows: IntArray
     weights: Mapping[Tier, FloatArray]
     session: FloatArray
+    least: FloatArray
     keeps: Mapping[Tier, BoolArray | None]
 
     def sessions_in(self, tier: Tier, held: FloatArray) -> FloatArray:
@@ -69,6 +78,7 @@ class _Stages:
         if tier not in self.keeps:
             return np.zeros(self.session.shape[1:])
         kept: FloatArray = np.einsum("rc,csr->sr", held[self.rows], self.session)
+        kept = np.maximum(kept, self.least)
         here = self.keeps[tier]
         return kept if here is None else np.where(here[self.rows], kept, 0.0)
 
@@ -77,7 +87,10 @@ class _Stages:
 def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
     """What the stages of all plans hold; the same however many sessions there are."""
     peaks = tuple(float(shape.peak_context) for shape in problem.workload.classes)
-    return tuple(_by_stage(problem, plans, peaks))
+    if problem.engine is None:
+        return tuple(_by_stage(problem, plans, peaks))
+    parts = _by_stage(problem, plans, (*peaks, float(problem.longest)))
+    return tuple(replace(p, session=p.session[:-1], least=p.session[-1]) for p in parts)
 
 
 def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> Iterator[_Stages]:
@@ -86,16 +99,15 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
     placed = readings(problem, plans).by_axis
     cards = table_cards(problem, plans)
     by_kind = sharding.stack_weights(model, plans, assumptions, cards)
-    kept = np.array(
-        [
-            [sharding.session_bytes(model, kind, plans, n, assumptions) for kind in model.kinds]
-            for n in peaks
-        ]
-    )
+    kept = np.array([_layer_sessions(problem, plans, n) for n in peaks])
     drafted = np.array([drafts.session_bytes(problem, plans, n) for n in peaks])
     first, last = _edge_weights(problem, plans)
     drafting = drafts.weights(problem, plans)
     head = sharding.head_bytes(model, plans)
+    if problem.engine is not None:
+        padding = engine_memory.expert_padding(problem, problem.engine, plans)
+        experts = by_kind["experts_tier"]
+        by_kind["experts_tier"] = [a * b for a, b in zip(experts, padding, strict=True)]
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
         layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
@@ -117,7 +129,15 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
         session = layers @ kept[:, :, rows]
         session[:, -1] += drafted[:, rows]
         keeps = {reading.tier: reading.rows for reading in placed["kv_tier"]}
-        yield _Stages(rows, weights, session, keeps)
+        yield _Stages(rows, weights, session, np.zeros(session.shape[1:]), keeps)
+
+
+def _layer_sessions(problem: Problem, plans: PlanTable, tokens: float) -> list[FloatArray]:
+    """Bytes that a session of so many tokens keeps in one layer of each kind, on one rank."""
+    if problem.engine is not None:
+        return pages.session_bytes(problem, problem.engine, plans, tokens)
+    model, assumptions = problem.model, problem.assumptions
+    return [sharding.session_bytes(model, kind, plans, tokens, assumptions) for kind in model.kinds]
 
 
 def stage_bytes(problem: Problem, plan: PlanTable, held: FloatArray) -> dict[str, FloatArray]:

@@ -8,7 +8,8 @@ from constraints.base import Case, Constraint
 from constraints.space import Space
 from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.drafts import tokens_per_step
-from costmodels.memory import largest_true, stage_bytes
+from costmodels.engine_memory import kv_room
+from costmodels.memory import kept_bytes, largest_true, stage_bytes
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
@@ -173,12 +174,29 @@ class PlanDetail:
             ],
             "stages": {name: sizes.tolist() for name, sizes in stages.items()},
             "sessions_per_instance": self.sessions_that_fit(),
+            **self._kv_pool(memory),
+        }
+
+    def _kv_pool(self, memory: MemoryEstimate) -> Document:
+        """What one attention rank's KV pool holds, as engines say when they start."""
+        problem = self.space.problem
+        pool = next((m for m in (memory, *memory.others.values()) if _has_kv(m)), None)
+        if pool is None:
+            return {}
+        room = float(kv_room(problem, pool)[0])
+        session = float(kept_bytes(problem, self.plan, problem.longest)[0])
+        concurrency = max(room, 0.0) / session
+        return {
+            "kv_room_bytes": room,
+            "max_model_len": problem.longest,
+            "kv_tokens": number(concurrency * problem.longest),
+            "max_concurrency": number(concurrency),
         }
 
     def _reads(self, name: str) -> Document:
         """How fast a card reads a memory, and when fetching from there first would be faster."""
         memory = self.space.problem.hardware.memory
-        there: MemoryTier | None = getattr(memory, name)
+        there: MemoryTier | None = getattr(memory, name, None)
         if there is None:
             return {}
         here = memory.tiers[memory.working]
@@ -203,6 +221,10 @@ class PlanDetail:
 def by_tier(problem: Problem, memory: MemoryEstimate) -> dict[str, MemoryEstimate]:
     """Return what lies in each memory that a plan uses, the working memory first."""
     return {problem.hardware.memory.working: memory, **memory.others}
+
+
+def _has_kv(memory: MemoryEstimate) -> bool:
+    return bool((memory.components.get("kv", np.zeros(1)) > 0).any())
 
 
 def _filled(memory: MemoryEstimate) -> Document:

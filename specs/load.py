@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from specs import catalog, faults, paths
+from specs import catalog, engines, faults, paths
 from specs.base import Spec
 from specs.documents import is_text, read_document, read_file, read_text, read_value
 from specs.errors import Fault, SpecError, nearest, shown
@@ -47,12 +47,13 @@ _MOST_BASES = 8
 def resolve(
     raw: Mapping[str, Any], base_dir: Path | None = None, files: bool = True
 ) -> dict[str, Any]:
-    """Return ``raw`` with ``model``, ``hardware`` and ``workload`` written out in full.
+    """Return ``raw`` with ``model``, ``hardware``, ``workload`` and ``engine`` written out in full.
 
     Parameters
     ----------
     raw: a problem; each part is a catalogue name, the path of a YAML or JSON file, a mapping, or
-        ``{base: NAME or path, overrides: {PATH: value}}``.
+        ``{base: NAME or path, overrides: {PATH: value}}``; the engine a name, or a mapping with
+        ``name``, ``version`` and ``options``.
     base_dir: the folder that paths start from, normally that of the spec; the current one if not
         given. A file must lie in it or in the current folder.
     files: whether files may be read at all; a service says no.
@@ -69,6 +70,11 @@ def resolve(
                 done[part] = _written_out(part, raw[part], folder, files)
             except SpecError as error:
                 found += error.faults
+    if "engine" in raw:
+        try:
+            done["engine"] = engines.written_out(raw["engine"])
+        except SpecError as error:
+            found += error.faults
     if "cost_model" in raw:
         try:
             done["cost_model"] = _located(raw["cost_model"], folder, files)
@@ -181,6 +187,8 @@ def with_sets(
         path, value = _parsed_set(text)
         if path in _PARTS:
             value = _written_out(path, value, folder, files)
+        elif path == "engine":
+            value = engines.written_out(value)
         elif path == "cost_model":
             value = _located(value, folder, files)
         raw = paths.put(raw, path, value)

@@ -22,6 +22,9 @@ class MemoryTier(Spec):
 
     capacity: Bytes
     """Bytes of the memory."""
+    reported: Bytes | None = None
+    """Bytes of one card's memory that its driver reports, of which a serving engine takes its
+    share; one card's part of the capacity if not given, and without an engine not used."""
     bandwidth: BytesPerSecond
     """Peak read rate of the memory."""
     cards: Count = 1

@@ -11,6 +11,7 @@ from pydantic import (
 
 from specs.assumptions import Assumptions
 from specs.base import Count, CountOrZero, Spec
+from specs.engine import Engine
 from specs.ffn import MoeFfn
 from specs.formats import WIDER, Dtype
 from specs.hardware import HardwareSpec
@@ -43,13 +44,6 @@ Later = Annotated[
     WithJsonSchema({"anyOf": [{"type": "null"}, {"type": "object", "maxProperties": 0}]}),
 ]
 """A key that belongs to the language and means nothing yet: it may stand, null or empty."""
-
-
-def _no_engine(value: object) -> object:
-    """Read null as ``none``, and say of a filled engine that it cannot be used yet."""
-    if isinstance(value, dict):
-        raise ValueError("a serving engine is not available in this version; write none")
-    return "none" if value is None else value
 
 
 class Objective(Spec):
@@ -104,8 +98,9 @@ class Problem(Spec):
     """The model to deploy."""
     hardware: HardwareSpec
     """The machine to deploy on."""
-    engine: Annotated[Literal["none"], BeforeValidator(_no_engine)] = "none"
-    """Serving engine whose overheads and rules apply; only ``none`` in this version."""
+    engine: Engine | None = None
+    """Serving engine that takes its part of the memory: its name, or ``name``, ``version`` and
+    ``options``; none if not given."""
     workload: Workload
     """The load to serve."""
     objective: Objective = Objective()
@@ -131,6 +126,7 @@ class Problem(Spec):
         self._check_limits()
         self._check_routing()
         self._check_figures()
+        self._check_engine()
         return self
 
     def _check_contexts(self) -> None:
@@ -168,6 +164,30 @@ class Problem(Spec):
             for ffn in {kind.ffn: None for kind in (*self.model.kinds, *drafting)}:
                 if isinstance(ffn, MoeFfn):
                     routing.check(ffn, self.model.name)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest session that a deployment must hold."""
+        engine = self.engine.memory.max_model_len if self.engine else None
+        return engine or max(c.peak_context for c in self.workload.classes)
+
+    def _check_engine(self) -> None:
+        """Refuse what contradicts the engine: it accounts for the memory itself."""
+        if self.engine is None:
+            return
+        for c in self.workload.classes:
+            if c.peak_context > self.longest:
+                raise ValueError(
+                    f"workload.classes.{c.name}: context + prompt + generate must not exceed the "
+                    f"engine's max_model_len of {self.longest} tokens, got {c.peak_context}"
+                )
+        for name in ("capacity", "activations", "workspace"):
+            given = getattr(self.assumptions, name)
+            if given != Assumptions.model_fields[name].default:
+                raise ValueError(
+                    f"assumptions.{name}: must be left out with an engine, which states what it "
+                    f"takes under engine.memory, got {given}"
+                )
 
     def _check_figures(self) -> None:
         """Refuse what needs a figure that the machine does not state."""

@@ -168,7 +168,9 @@ WRONG: dict[str, Wrong] = {
     ),
     "set of a wrong value": Wrong(setting("space.tp=[1, 2"), "not valid YAML", "space.tp"),
     # What comes in a later version.
-    "engine": Wrong(setting("engine=vllm"), "", "engine", "vllm"),
+    "engine": Wrong(
+        setting("engine=vlm"), "no engine of that name", "engine", "vlm", "Did you mean 'vllm'"
+    ),
     "fleet": Wrong(setting("fleet={pools: []}"), "not available in this version", "fleet"),
     # Options.
     "plan without a value": Wrong(

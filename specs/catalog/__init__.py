@@ -1,7 +1,7 @@
-"""The catalogue: models, machines, loads and routing as YAML, every figure with its source.
+"""The catalogue: models, machines, loads, routing and engines as YAML, each with its sources.
 
-A new entry is a new file in ``models/``, ``hardware/``, ``workloads/`` or ``routing/``; its name is
-that of the file.
+A new entry is a new file in ``models/``, ``hardware/``, ``workloads/``, ``routing/`` or
+``engines/``; its name is that of the file.
 """
 
 import copy
@@ -13,7 +13,7 @@ from typing import Any, Literal, cast, get_args
 from specs.documents import read_file
 from specs.errors import SpecError, nearest, shown
 
-Kind = Literal["models", "hardware", "workloads", "routing"]
+Kind = Literal["models", "hardware", "workloads", "routing", "engines"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """What the catalogue holds, as named in commands and in JSON."""
 
@@ -25,6 +25,7 @@ _SINGULAR = {
     "hardware": "hardware",
     "workloads": "workload",
     "routing": "routing",
+    "engines": "engine",
 }
 _HERE = Path(__file__).parent
 _SUFFIX = ".yaml"

@@ -18,6 +18,7 @@ MOE: Raw = {"attention_dp": [1], "ep": [1]}
 
 LLAMA_8B = "meta-llama--Meta-Llama-3.1-8B"
 QWEN_30B, QWEN_235B = "Qwen--Qwen3-30B-A3B", "Qwen--Qwen3-235B-A22B"
+GPT_OSS = "openai--gpt-oss-120b"
 QWEN_14B, V3_2 = "Qwen--Qwen3-14B", "deepseek-ai--DeepSeek-V3.2"
 
 # hidden, layers, query heads, KV heads, head width, intermediate width, vocabulary
@@ -77,21 +78,27 @@ REPORTS = {
         Report("M06", LLAMA_8B, 2, {"tp": [2]}),
         Report("M11", "Qwen--Qwen3-235B-A22B-FP8", 4, {"tp": [4], "attention_dp": [1], "ep": [4]}),
         Report("M12", "deepseek-ai--DeepSeek-R1", 16, MOE | {"tp": [8], "pp": [2]}),
-        Report("M14", "openai--gpt-oss-120b", 1, MOE),
+        Report("M13", GPT_OSS, 1, MOE),
+        Report("M14", GPT_OSS, 1, MOE),
+        Report("M15", GPT_OSS, 1, MOE),
         Report("M16", QWEN_30B, 4, MOE | {"tp": [4]}),
         Report("M17", QWEN_235B, 1, MOE),
         Report("M19", "meta-llama--Llama-4-Scout-17B-16E-Instruct", 2, MOE | {"tp": [2]}),
         # Qwen3.8-27B as the report describes it: 16 of 64 layers with 4 KV heads of 256.
-        Report("M25", "Qwen--Qwen3.5-27B", 2, {"tp": [2], "kv_dtype": ["fp8"]}),
+        Report(
+            "M25", "Qwen--Qwen3.5-27B", 2, {"tp": [2], "kv_dtype": ["fp8"], "precision": ["fp8"]}
+        ),
         Report("M26", "nvidia--Qwen3.6-35B-A3B-NVFP4", 1, MOE | {"kv_dtype": ["fp8"]}),
+        Report("M27", "nvidia--Qwen3.6-27B-NVFP4", space={"kv_dtype": ["fp4"]}),
         Report("M30", LLAMA_8B),
         Report("M32", "meta-llama--Meta-Llama-3.1-70B"),
+        Report("M33", "Qwen--Qwen2.5-7B", space={"precision": ["int4"]}),
         Report("M34", "Qwen--Qwen3-4B"),
         Report("M35", "Qwen--Qwen2.5-7B", space={"precision": ["int4"]}),
         Report("M36", QWEN_14B),
-        Report("M37", changes={"tied_embeddings": True}),
+        Report("M37", space={"precision": ["fp8"]}, changes={"tied_embeddings": True}),
         Report("M38", LLAMA_8B, space={"mtp": [1]}, changes={"draft": draft_layer()}),
-        Report("M39", "Qwen--Qwen3-VL-30B-A3B-Instruct", 1, MOE),
+        Report("M39", "Qwen--Qwen3-VL-30B-A3B-Instruct", 1, MOE | {"precision": ["fp8"]}),
         Report(
             "M40",
             "Qwen--Qwen3-235B-A22B-FP8",
@@ -101,6 +108,7 @@ REPORTS = {
         Report("M41", QWEN_14B),
         Report("M42", LLAMA_8B),
         Report("M46", QWEN_30B, 2, MOE | {"tp": [2]}),
+        Report("F20", "Qwen--Qwen3-Next-80B-A3B-Thinking", 4, MOE | {"tp": [4]}),
         Report("M48", V3_2, 32, MOE | {"tp": [8], "pp": [4]}, {"max_context": 2**21}),
     )
 }

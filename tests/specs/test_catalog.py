@@ -1,6 +1,7 @@
 import pytest
 
 from specs import catalog, census
+from specs.engine import EngineEntry, EngineMemory
 from specs.errors import SpecError
 from specs.hardware import HardwareSpec
 from specs.model import ModelSpec
@@ -13,6 +14,7 @@ SHAPES = {
     "hardware": HardwareSpec,
     "workloads": Workload,
     "routing": HistogramRouting,
+    "engines": EngineEntry,
 }
 ENTRIES = [(kind, name) for kind in catalog.KINDS for name in catalog.names(kind)]
 
@@ -51,7 +53,7 @@ def test_parameters_follow_from_the_shapes(name: str) -> None:
 @pytest.mark.parametrize(("kind", "name"), ENTRIES)
 def test_entries_are_valid_named_and_sourced(kind: str, name: str) -> None:
     spec = SHAPES[kind].model_validate(catalog.entry(kind, name))
-    assert isinstance(spec, ModelSpec | HardwareSpec | Workload | HistogramRouting)
+    assert isinstance(spec, tuple(SHAPES.values()))
     assert spec.name == name
     assert spec.title
     assert spec.sources and all(spec.sources)
@@ -62,6 +64,14 @@ def test_latencies_and_measurements_say_where_they_come_from(name: str) -> None:
     machine = HardwareSpec.model_validate(catalog.entry("hardware", name))
     assert all(level.source for level in machine.levels)
     assert all(measured.source for measured in machine.collectives)
+
+
+@pytest.mark.parametrize("name", catalog.names("engines"))
+def test_every_input_of_an_engine_has_its_evidence(name: str) -> None:
+    engine = EngineEntry.model_validate(catalog.entry("engines", name))
+    settings = {"max_batched_tokens", "max_sequences", "max_model_len"}
+    assert set(engine.evidence) == set(EngineMemory.model_fields) - settings
+    assert all(earlier.source for earlier in engine.versions)
 
 
 def test_entries_are_copies() -> None:

@@ -1,0 +1,71 @@
+"""Sessions in blocks of KV, and in pages where caches of several kinds share them.
+
+An engine that shares one pool among kinds of layer gives every kind pages of one size, and groups
+as many layers as the least frequent kind has, so that a page serves a layer of each group. A layer
+with a recurrent state needs a page for the state, however small: blocks of attention grow until
+theirs are as large. A layer that sees a window holds the pages that the window touches.
+"""
+
+import numpy as np
+
+from costmodels import sharding
+from costmodels.plans import FloatArray, PlanTable
+from specs.attention import GqaAttention, LinearAttention, MlaAttention, SwaAttention
+from specs.engine import Engine
+from specs.model import Layer
+from specs.problem import Problem
+
+_SHARE_PAGES = (GqaAttention, MlaAttention, SwaAttention, LinearAttention)
+"""Kinds of attention whose caches can lie in pages of one size."""
+
+
+def session_bytes(
+    problem: Problem, engine: Engine, plans: PlanTable, tokens: float
+) -> list[FloatArray]:
+    """Bytes that a session of ``tokens`` tokens holds in one layer of each kind, on one rank."""
+    kinds, block = problem.model.kinds, engine.memory.block
+    caching = [kind for kind in kinds if _kept(problem, kind, plans, block).any()]
+    paged = len({type(kind.attention) for kind in caching}) > 1 and all(
+        isinstance(kind.attention, _SHARE_PAGES) for kind in caching
+    )
+    if engine.memory.caches == "pages" and paged:
+        return _in_pages(problem, engine, plans, tokens, caching)
+    whole = np.ceil(tokens / block) * block
+    return [_kept(problem, kind, plans, whole) for kind in kinds]
+
+
+def _in_pages(
+    problem: Problem, engine: Engine, plans: PlanTable, tokens: float, caching: list[Layer]
+) -> list[FloatArray]:
+    memory = engine.memory
+    counts = dict(zip(problem.model.kinds, problem.model.kind_counts, strict=True))
+    group = min(counts[kind] for kind in caching)
+    state = np.zeros(len(plans))
+    token = np.full(len(plans), np.inf)
+    for kind in caching:
+        if isinstance(kind.attention, LinearAttention):
+            state = np.maximum(state, _kept(problem, kind, plans, 0))
+        else:
+            token = np.minimum(token, _kept(problem, kind, plans, 1))
+    block = np.maximum(np.ceil(state / token / memory.block), 1) * memory.block
+    found = []
+    for kind in problem.model.kinds:
+        if kind not in caching:
+            found.append(np.zeros(len(plans)))
+            continue
+        if isinstance(kind.attention, LinearAttention):
+            size = memory.state_pages * block * token
+        else:
+            pages = np.ceil(tokens / block)
+            if isinstance(kind.attention, SwaAttention):
+                # A window starts anywhere in a page.
+                pages = np.minimum(pages, np.ceil(kind.attention.window / block) + 1)
+            size = pages * block * _kept(problem, kind, plans, 1)
+        # The last group of a kind is filled up with layers that are not there.
+        found.append(size * (-(-counts[kind] // group) * group / counts[kind]))
+    return found
+
+
+def _kept(problem: Problem, kind: Layer, plans: PlanTable, tokens: float) -> FloatArray:
+    """Bytes that tokens keep in one layer, wherever they lie."""
+    return sharding.session_bytes(problem.model, kind, plans, tokens, problem.assumptions)

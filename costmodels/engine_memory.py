@@ -19,7 +19,7 @@ from specs.engine import BatchLimits, Engine, batch_limits
 from specs.ffn import DenseFfn, MoeFfn
 from specs.problem import Problem
 
-OUTSIDE = "outside_share"
+OUTSIDE = "outside"
 """Name of the part of a card that an engine does not hand out, beside the memories."""
 
 

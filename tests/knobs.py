@@ -126,7 +126,47 @@ def _kept(tensor: str, stored: Raw) -> list[str]:
     return [*small(*layers, formats={tensor: stored}), "assumptions.overlap=whole_step"]
 
 
+def _engine(**options: Any) -> str:
+    """The engine whose inputs all matter to a small model with states and FP4 experts."""
+    given = {
+        "batch_defaults": [
+            {"max_batched_tokens": 2048, "max_sequences": 256},
+            {"least_memory": "40 GiB", "max_batched_tokens": 8192, "max_sequences": 512},
+        ],
+        "share": 0.4,
+        "state_pools": 2,
+        "group_buffer": "1 MiB",
+        "expert_width_multiple": 48,
+        "expert_hidden_multiple": 96,
+        **options,
+    }
+    return f"engine={json.dumps({'name': 'vllm', 'version': '0.11', 'options': given})}"
+
+
+_HYBRID = small(
+    layer(attention=_LAYERS["linear"]["attention"], ffn=_MIXTURE),
+    layer(),
+    formats={"experts": {"dtype": "fp4", "group": 32, "scale": "fp8"}},
+)
+
+
 VARIANTS: dict[str, tuple[str, list[str]]] = {
+    "engine, batch_defaults": (
+        RACK,
+        [*_HYBRID, "hardware.memory.hbm.reported=60 GiB", _engine()],
+    ),
+    "engine, max_batched_tokens, max_sequences, max_model_len": (
+        RACK,
+        [
+            *_HYBRID,
+            _engine(max_batched_tokens=4096, max_sequences=64, max_model_len=65536),
+        ],
+    ),
+    "engine, whole_prompts": (
+        RACK,
+        [*_HYBRID, _engine(max_batched_tokens=64, max_sequences=1, whole_prompts=8192)],
+    ),
+    "engine, share of the rest": (RACK, [*_HYBRID, "engine=tensorrt-llm"]),
     "mixture with dispatch": (RACK, _SPLIT),
     "skewed experts": (RACK, [*_SPLIT, "assumptions.routing={kind: skew, factor: 2}"]),
     "observed experts": (

@@ -109,7 +109,7 @@ def _explained(start: Start, options: tuple[tuple[str, Any], ...]) -> Raw:
 H100 = ("H100", 79.22)
 L40S = ("L40S", 44.42)
 RTX_3090 = ("GeForce RTX 3090", 23.58)
-ASCEND_910B = ("Ascend 910B", 60.96)
+ASCEND_910B = ("Ascend 910B", 60.97)
 GPT_OSS_TOKENS = {"max_batched_tokens": 1024}
 
 STARTS = {
@@ -150,7 +150,7 @@ STARTS = {
         Start("M36", "vllm", "0.28", "46 GB", 44.42),
         Start("M37", "vllm", "0.11", *L40S),
         Start("M38", "vllm", "0.10", *H100),
-        Start("M39", "vllm", "0.11", "RTX PRO 6000", 95.59, options={"max_sequences": 4}),
+        Start("M39", "vllm", "0.11", "RTX PRO 6000", 94.97, options={"max_sequences": 4}),
         Start("M40", "vllm", "0.10", *L40S, link=32),
         Start("M42", "vllm", "0.10", "A100 SXM 40GB", 39.39),
         Start("M46", "vllm-ascend", "0.11", *ASCEND_910B),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from specs.errors import Fault, SpecError, shown
 
-MAX_BYTES = 2_000_000
+MAX_BYTES = 8_000_000
 """Size of the largest table that is read."""
 MAX_ROWS = 10_000
 """Rows of the longest table that is read."""

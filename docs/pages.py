@@ -2,9 +2,9 @@
 
 import sys
 
-from docs import make_ascend, make_catalogue, make_spec_reference
+from docs import make_ascend, make_catalogue, make_engines, make_spec_reference
 
-MADE = (make_spec_reference, make_catalogue, make_ascend)
+MADE = (make_spec_reference, make_catalogue, make_ascend, make_engines)
 """Modules with a page and the text that belongs on it."""
 
 

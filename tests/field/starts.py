@@ -10,9 +10,8 @@ from functools import cache
 from typing import Any
 
 import planner
-from planner.studies import rank
 from tests.field.reports import GIB, MOE, REPORTS
-from tests.field.support import CASES, Raw, machine, quantity
+from tests.field.support import CASES, Raw, feasible, machine, quantity
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Start:
 
     def feasible(self, **options: Any) -> bool:
         """Whether the engine starts and serves one session."""
-        return rank(self.spec(**options)).feasible
+        return feasible(self.spec(**options))
 
     def explained(self, **options: Any) -> Raw:
         """Everything about the plan, whether it starts or not."""
@@ -162,8 +161,9 @@ STARTS = {
 EIGHT = {
     "M17": Start("M17", "vllm", "0.8.5", "H20", 95.0, cards=8, space=MOE | {"tp": [8]}),
     "F20": Start("F20", "vllm-ascend", "0.14", *ASCEND_910B, cards=8, space={"tp": [8]}),
+    "M40": Start("M40", "vllm", "0.10", *L40S, link=32, space={"tp": [8], "attention_dp": [1]}),
 }
-"""The same on eight cards."""
+"""The same with everything dealt over eight cards."""
 
 _TOKENS = {"M03": 81536, "M11": 367404, "M25": 302921, "M27": 150745}
 """Tokens of the pool that a log states in its text."""

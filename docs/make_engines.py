@@ -1,0 +1,245 @@
+"""The text of ``engines.md``: inputs of serving engines, and start-up logs beside predictions.
+
+It changes with the catalogue and with the memory model (``python -m docs.pages``). The logs are
+those of ``tests/field/cases.jsonl``.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from specs import catalog
+from specs.engine import EngineEntry, EngineMemory
+from tests.field.starts import CAPACITY, EIGHT, STARTS, Start, predicted_capacity
+from tests.field.support import CASES, quantity
+from tests.field.test_covered import LEFT, TIMES
+from tests.field.test_engines import FURTHER_OFF, VERDICTS, WEIGHTS
+
+PAGE = Path(__file__).with_name("engines.md")
+
+PAGE_TEXT = """% Written by docs/make_engines.py from the catalogue and tests/field/cases.jsonl.
+
+# Serving engines and memory
+
+Without an engine a card holds weights, KV, activations and the `workspace` that the spec states.
+With one, the planner takes for the card what the engine takes at start-up:
+
+```yaml
+engine: vllm
+```
+
+or with a version and settings, by our names or by the engine's own:
+
+```yaml
+engine:
+  name: vllm
+  version: "0.11"
+  options: {gpu_memory_utilization: 0.95, max_num_seqs: 64, max_model_len: 128K}
+```
+
+Written out, the inputs stand under `engine.memory`, where `--set engine.memory.share=0.9` reaches
+them. Defaults follow the version; without one they are those of the newest that the catalogue
+knows. `planner catalog engines vllm` shows them with their sources.
+
+## What is counted
+
+- **Room**: a share of what the driver *reports* (`memory.hbm.reported`, 79.22 GiB on an H100 of
+  80 GB). Weights, the KV pool and what the engine `covers` must fit into it; the rest, such as the
+  device context and on older versions captured graphs, must fit `outside` it. TensorRT-LLM shares
+  out what all but KV leaves instead (`share_of: rest`).
+- **Activations**: the largest pass that the engine tries at start-up. Its `max_batched_tokens`
+  tokens keep three residual streams and the widest network; then `max_sequences` rows of logits are
+  sampled at `logit_bytes` each. On cards of 70 GiB and more vLLM prepares for 1024 sequences,
+  and sampling takes gigabytes.
+- **Buffers**: of each group of cards, and of a card's innermost links in step with their rate.
+- **Graphs**: a base, and one part for each captured batch and layer.
+- **KV in whole blocks**; the pool must hold one session of `max_model_len`, which the engine checks
+  before it starts. It is the longest session of the load if not given: an engine by itself takes
+  the longest that the model accepts.
+- **Pages**: where layers of several kinds share a pool, all pages have one size. Blocks of
+  attention grow until one is as large as a recurrent state, and layers are grouped by the number of
+  the least frequent kind. A session then takes more than its tokens need.
+- **Padding** of FP4 experts to what kernels multiply.
+
+`memory` of a plan in the [JSON](json.md) has each as a component, with the KV room, its tokens and
+`max_concurrency`, which a log shows as *GPU KV cache size* and *Maximum concurrency*. Times do
+not change: an engine's own times belong to calibrated cost models.
+
+## Predicted and observed
+
+Every log goes through the planner with its engine, version, settings and card; nothing comes from
+what it then reports. Some inputs are *fitted* to logs among these (the tables below say which), so
+the errors are those of few shared inputs over many logs, not of a blind test. Where a log states no
+setting, the engine's default holds; `max_model_len` is then the model's longest.
+
+### KV pool
+
+Tokens on one attention rank, or GiB where the log gives no tokens. Over $COUNT logs the median
+error is $MEDIAN, and nine in ten are within $P90.
+
+$CAPACITY
+
+$FURTHEST
+
+### Weights
+
+GiB on one card; $WITHIN of $WEIGHED within 2 %.
+
+$WEIGHTS
+
+- M12 logs one rank of two unequal stages, the planner shows the fuller one.
+- M35: zero points of AWQ are not counted.
+- M40: the recorded command implies TP 4 twice with experts over eight cards. With everything dealt
+  over eight the planner has $EVEN GiB, and a pool $EVEN_POOL from the log.
+
+### What starts
+
+$VERDICTS
+
+F20 fails on more cards: vLLM-Ascend before 0.16 allocates the pool of a model with recurrent
+states twice over, and the pool is larger where eight cards share the weights. M27 fails with a
+larger share: the device context lies outside it. Every log of a pool above that does not fail here
+starts for the planner as well, but M12, whose share of the whole card leaves no room for graphs.
+
+## Inputs of each engine
+
+$ENGINES
+
+## What is left out
+
+$LEFT
+
+- **Vision encoders**: their pass at start-up takes 2 GiB and more (M26, M39) and is not counted.
+- **Fragments** of the allocator, and memory of further processes on the card.
+- **A100 with 80 GB** is excepted from the larger batches by its name, as in vLLM: a card of your
+  own needs its name, or `max_sequences`.
+- **Engines without logs here**, TensorRT-LLM, ATOM and the CANN recipes: their shares and batches
+  are those of their manuals; context, links and graphs are taken from vLLM.
+- **`max_sequences`** sizes what is prepared for; it does not cap the batch of a plan. State
+  `space.batch` for that.
+"""
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def percent(ratio: float) -> str:
+    """Return a deviation, e.g. ``+2.5 %``."""
+    return f"{100 * ratio:+.1f} %"
+
+
+def engine_of(start: Start) -> str:
+    """Return engine and version as a table has them."""
+    return f"{start.engine} {start.version or '(newest)'}"
+
+
+def model_of(case: str) -> str:
+    """Return the model of a log, without who published it."""
+    return str(CASES[case]["model"]).rpartition("/")[2]
+
+
+def errors() -> dict[str, float]:
+    """Return the deviation of the predicted KV pool by case."""
+    return {case: predicted_capacity(case) / said - 1 for case, (said, _) in CAPACITY.items()}
+
+
+def _capacity_table(found: dict[str, float]) -> str:
+    lines = []
+    for case in sorted(found):
+        said, unit = CAPACITY[case]
+        shown = (lambda x: f"{x:,.0f}") if unit == "tokens" else (lambda x: f"{x:.2f} GiB")
+        start = STARTS[case]
+        lines.append(
+            [case, model_of(case), engine_of(start), start.card, shown(said * (1 + found[case])),
+             shown(said), percent(found[case])]
+        )  # fmt: skip
+    return table(["log", "model", "engine", "card", "predicted", "observed", "error"], lines)
+
+
+def _furthest(found: dict[str, float]) -> str:
+    far = [case for case in sorted(found) if abs(found[case]) > 0.1]
+    reasons = {"M26": "the share is not stated, and the vision encoder is not counted"}
+    return "Further than 10 %: " + "; ".join(f"{case}, {reasons[case]}" for case in far) + "."
+
+
+def _weights_table() -> str:
+    lines = []
+    for case in WEIGHTS:
+        said, found = quantity(case, "weights_gib_per_gpu")["expected"], STARTS[case].weights_gib()
+        lines.append(
+            [case, model_of(case), f"{found:.2f}", f"{said:.2f}", percent(found / said - 1)]
+        )
+    return table(["log", "model", "predicted", "observed", "error"], lines)
+
+
+def _verdict_table() -> str:
+    words = {True: "starts", False: "fails"}
+    return table(
+        ["log", "model", "engine", "about", "predicted", "observed"],
+        (
+            [
+                case,
+                model_of(case),
+                engine_of(STARTS[case]),
+                name.removeprefix("feasible").strip("_") or "as logged",
+                words[verdict()],
+                words[bool(quantity(case, name)["expected"])],
+            ]
+            for (case, name), verdict in VERDICTS.items()
+        ),
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_shown(item) for item in value)
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_shown(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _engine(name: str) -> str:
+    raw = catalog.entry("engines", name)
+    entry = EngineEntry.model_validate(raw)
+    own = {ours: theirs for theirs, ours in entry.aliases.items()}
+    lines = []
+    for key in EngineMemory.model_fields:
+        if key in entry.evidence and key in raw["memory"]:
+            called = f"`{key}`" + (f" (`{own[key]}`)" if key in own else "")
+            lines.append([called, _shown(raw["memory"][key]), entry.evidence[key]])
+    parts = [f"### {entry.title}", table(["input", "default", "source"], lines)]
+    if entry.versions:
+        older = ([e.before, _shown(e.memory), e.source] for e in entry.versions)
+        parts.append(table(["before", "differs", "source"], older))
+    return "\n\n".join(parts)
+
+
+def text() -> str:
+    """Return the page."""
+    found = errors()
+    sizes = np.abs(list(found.values()))
+    left: dict[str, list[str]] = {}
+    for (case, name), reason in LEFT.items():
+        if reason != TIMES:
+            left.setdefault(reason, []).append(f"{case} ({name})")
+    return Template(PAGE_TEXT).substitute(
+        COUNT=len(found),
+        MEDIAN=f"{100 * np.median(sizes):.1f} %",
+        P90=f"{100 * np.quantile(sizes, 0.9):.1f} %",
+        CAPACITY=_capacity_table(found),
+        FURTHEST=_furthest(found),
+        WITHIN=len(WEIGHTS) - len(FURTHER_OFF),
+        WEIGHED=len(WEIGHTS),
+        WEIGHTS=_weights_table(),
+        EVEN=f"{EIGHT['M40'].weights_gib():.2f}",
+        EVEN_POOL=percent(EIGHT["M40"].tokens() / CAPACITY["M40"][0] - 1),
+        VERDICTS=_verdict_table(),
+        ENGINES="\n\n".join(_engine(name) for name in catalog.names("engines")),
+        LEFT="\n".join(f"- **{', '.join(cases)}**: {reason}." for reason, cases in left.items()),
+    )

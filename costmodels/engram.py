@@ -82,4 +82,4 @@ def _exchanged(
     cards = plans.stage_cards
     sent = size * (1 - 1 / cards)
     exchange = Exchange("engram", "all_to_all", cards, np.ones_like(cards), sent)
-    return exchange_seconds(problem, plans, exchange, efficiency.network)
+    return exchange_seconds(problem, plans, exchange, efficiency)

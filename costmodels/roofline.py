@@ -12,13 +12,13 @@ from costmodels import memory, sharding
 from costmodels.base import Basis, MemoryEstimate, StepEstimate
 from costmodels.collectives.fabric import boundary_seconds
 from costmodels.engram import fetch
-from costmodels.operators.work import Pass
+from costmodels.operators.work import Pass, Phase
 from costmodels.pipeline import cycle
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import memory_by_format, step_by_format
 from costmodels.stack import drafted, edges, exposed, launched, layer_tallies
 from costmodels.tally import Tally, empty, overlapped
-from specs.assumptions import PhaseEfficiency
+from specs.assumptions import PhaseEfficiency, PhaseOverheads
 from specs.problem import Problem
 
 
@@ -130,7 +130,10 @@ def _forward(
     efficiency: PhaseEfficiency = getattr(problem.assumptions.efficiency, pass_.phase)
     model = problem.model
     halves = layer_tallies(problem, model.kinds, plans, pass_, efficiency)
-    layers = [launched(problem, layer, turns) for layer in exposed(problem, plans, halves, turns)]
+    layers = [
+        launched(problem, kind, plans, pass_, layer, turns)
+        for kind, layer in zip(model.kinds, exposed(problem, plans, halves, turns), strict=True)
+    ]
     first, last = edges(problem, plans, pass_, efficiency)
     if (turns > 1).any():
         first, last = first.times(turns), last.times(turns)
@@ -151,7 +154,7 @@ def _forward(
     whole.join(first)
     whole.join(last)
     components = {**whole.local(overlap), **whole.exchange}
-    overhead = _overhead(problem, batch)
+    overhead = _overhead(problem, pass_.phase, batch)
     follows = np.sum(list(components.values()), axis=0)
     if (plans.pp > 1).any():
         follows = _pipeline(
@@ -180,7 +183,8 @@ def _pipeline(
     shards = np.where(plans.sp == 1, plans.tp, 1)
     parts, turns = shares
     size = pass_.rank_tokens(plans.cp) * problem.model.residual_width * number_bytes / shards
-    sends, slowest_send = boundary_seconds(problem.hardware, plans, size, efficiency.network)
+    reached = efficiency.network, problem.assumptions.start_up.reduce
+    sends, slowest_send = boundary_seconds(problem.hardware, plans, size, *reached)
     sends, slowest_send = sends * turns, slowest_send * turns
     components["pipeline_send"] = sends
     overlap = problem.assumptions.overlap
@@ -206,11 +210,13 @@ def _pipeline(
     return slowest
 
 
-def _overhead(problem: Problem, batch: IntArray) -> FloatArray:
-    """Fixed seconds of a step, by the band that the batch falls into."""
+def _overhead(problem: Problem, phase: Phase, batch: IntArray) -> FloatArray:
+    """Seconds of a pass beside its layers, by the number of its sequences."""
     overhead = problem.assumptions.overhead
+    fixed: PhaseOverheads = getattr(problem.assumptions.overheads, phase)
+    beside = fixed.step + fixed.sequence * np.asarray(batch, dtype=np.float64)
     if not isinstance(overhead, tuple):
-        return np.full(len(batch), overhead)
+        return overhead + beside
     bounds = [band.up_to for band in overhead if band.up_to is not None]
     seconds = np.array([band.seconds for band in overhead])
-    return seconds[np.searchsorted(bounds, batch)]
+    return seconds[np.searchsorted(bounds, batch)] + beside

@@ -11,8 +11,8 @@ from costmodels.operators import attention, ffn
 from costmodels.operators.sums import output_sum
 from costmodels.operators.work import Operator, Pass, dense
 from costmodels.plans import ONE_CARD, FloatArray, IntArray, PlanTable
-from costmodels.tally import Tally, empty, tally_of
-from specs.assumptions import PhaseEfficiency
+from costmodels.tally import ONE_SUM, Tally, empty, tally_of
+from specs.assumptions import PhaseEfficiency, PhaseOverheads
 from specs.attention import Attention
 from specs.ffn import Ffn, MoeFfn
 from specs.model import Draft, Engram, Layer
@@ -201,17 +201,30 @@ def drafted(
     layers = layer_tallies(problem, kinds, plans, one, efficiency)
     for group, layer in zip(draft.layers, layers, strict=True):
         layer.counts.clear()
-        found.join(launched(problem, layer, 1).times(group.count))
+        with_launch = launched(problem, Layer.of(group), plans, one, layer, 1)
+        found.join(with_launch.times(group.count))
     return found
 
 
-def launched(problem: Problem, layer: Tally, turns: IntArray | int) -> Tally:
-    """Return a layer with its launch time, which nothing hides."""
-    launch = problem.assumptions.layer_launch
-    if not launch:
-        return layer
-    seconds = launch * turns * np.ones(layer.plans)
-    return replace(layer, exchange={**layer.exchange, "launch": seconds})
+def launched(
+    problem: Problem,
+    kind: Layer,
+    plans: PlanTable,
+    pass_: Pass,
+    layer: Tally,
+    turns: IntArray | int,
+) -> Tally:
+    """Return all turns of a layer with their launches and vector work, which nothing hides."""
+    assumptions = problem.assumptions
+    fixed: PhaseOverheads = getattr(assumptions.overheads, pass_.phase)
+    launch = assumptions.layer_launch + fixed.layer
+    launch += fixed.moe_layer if isinstance(kind.ffn, MoeFfn) else 0.0
+    added = {}
+    if launch:
+        added["launch"] = launch * turns * np.ones(layer.plans)
+    if fixed.token_layer:
+        added["vector"] = fixed.token_layer * turns * pass_.rank_tokens(plans.cp)
+    return replace(layer, exchange={**layer.exchange, **added}) if added else layer
 
 
 def exposed(
@@ -227,7 +240,7 @@ def exposed(
     if not hidden and not (turns > 1).any():
         return list(layers)
     most = 1.0 if hidden else np.where(turns > 1, 1 - 1 / (2 * problem.model.layer_count), 0.0)
-    if problem.assumptions.overlap == "per_operator":
+    if problem.assumptions.overlap in ONE_SUM:
         behind = [_covered(problem, layer) for layer in layers]
     else:
         # What hides an exchange must be charged: reads and computing are summed over the step.

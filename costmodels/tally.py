@@ -15,8 +15,11 @@ from specs.problem import Problem
 
 _Key = TypeVar("_Key")
 
-KINDS = tuple(name for name in PhaseEfficiency.model_fields if name not in ("memory", "network"))
+KINDS = ("attention_projection", "attention", "ffn", "experts", "head")
 """Kinds of operator: those that reach the same share of the compute peak."""
+
+ONE_SUM = ("per_operator", "added")
+"""Overlap rules under which the stretches of a pass add up, one by one."""
 
 
 def _add(into: dict[_Key, FloatArray], name: _Key, values: FloatArray) -> None:
@@ -109,6 +112,8 @@ class Tally:
         if overlap == "per_operator":
             return {name: values for (at, name), values in self.longer.items() if at == port}
         zero = np.zeros(self.plans)
+        if overlap == "added":
+            return self._added(port)
         kinds = [(kind,) for kind in KINDS] if overlap == "per_kind" else [KINDS]
         components: dict[str, FloatArray] = {}
         for together in kinds:
@@ -123,6 +128,15 @@ class Tally:
             _add(components, "compute", np.where(computing, compute, 0.0))
         return components
 
+    def _added(self, port: str) -> dict[str, FloatArray]:
+        """Seconds of the reads on one port, and of all computing after them."""
+        components: dict[str, FloatArray] = {}
+        for (at, _, name), values in self.read.items():
+            if at == port:
+                _add(components, name, values)
+        computing = np.zeros(self.plans)
+        return {**components, "compute": sum(self.compute.values(), computing)}
+
     def totals(self, overlap: str) -> FloatArray:
         """Seconds that :func:`overlapped` needs under an overlap rule, shape ``(rows, plans)``.
 
@@ -135,7 +149,7 @@ class Tally:
 
     def _totals(self, port: str, overlap: str) -> list[FloatArray]:
         zero = np.zeros(self.plans)
-        if overlap == "per_operator":
+        if overlap in ONE_SUM:
             return [sum(self._on(port, overlap).values(), zero)]
         reads = dict.fromkeys(KINDS, zero)
         for (at, kind, _), values in self.read.items():
@@ -152,7 +166,7 @@ def overlapped(totals: FloatArray, overlap: str, ports: int) -> FloatArray:
     local, exchange = totals[:, :-1], totals[:, -1]
     stages, rows, plans = local.shape
     local = local.reshape(stages, ports, rows // ports, plans)
-    if overlap == "per_operator":
+    if overlap in ONE_SUM:
         slowest = local[:, :, 0]
     else:
         kinds = local.shape[2] // 2
@@ -177,12 +191,12 @@ def tally_of(
     tally = empty(problem, plans)
     memories = readings(problem, plans)
     reached = problem.assumptions.balance
-    share = efficiency.memory * reached
     for operator in operators:
         peak = problem.compute_peak(operator.tensor) * getattr(efficiency, operator.efficiency)
         compute = operator.flops / (peak * reached)
         _add(tally.compute, operator.efficiency, compute)
         for port in tally.ports:
+            share = efficiency.reading(operator.component) * reached
             read = memories.seconds(operator.component, port, operator.bytes, share)
             computing = compute > read
             _add(tally.read, (port, operator.efficiency, operator.component), read)
@@ -194,7 +208,7 @@ def tally_of(
     for exchange in exchanges:
         if not (exchange.ranks > 1).any():
             continue
-        seconds = exchange_seconds(problem, plans, exchange, efficiency.network)
+        seconds = exchange_seconds(problem, plans, exchange, efficiency)
         _add(tally.exchange, exchange.component, seconds)
         _add(tally.work, "bytes_sent", bytes_sent(exchange))
     return tally

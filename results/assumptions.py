@@ -70,7 +70,7 @@ def assumptions(problem: Problem, departures: Mapping[str, Document]) -> list[Do
 def warnings(problem: Problem, sampled: bool) -> list[str]:
     """What a reader must know before trusting the numbers."""
     found = []
-    at_peak = all(value == 1 for _, value, _ in leaves(problem.assumptions.efficiency))
+    at_peak = all(value in (1, None) for _, value, _ in leaves(problem.assumptions.efficiency))
     if problem.cost_model.startswith("roofline") and at_peak:
         found.append(
             "All efficiencies are 1 (data-sheet peaks), so times are lower bounds: measured "

@@ -7,16 +7,25 @@ from pydantic import Field, model_validator
 from specs.base import Count, Spec
 from specs.formats import Dtype
 from specs.routing import Routing
-from specs.units import BytesOrZero, Fraction, SecondsOrZero
+from specs.units import BytesOrZero, Factor, Fraction, SecondsOrZero
+
+CONTEXT = ("kv", "window", "index", "state")
+"""Components of a step that read what sessions keep."""
 
 
 class PhaseEfficiency(Spec):
     """Share of the peak that is reached in one phase: of bandwidths, and of compute by operator."""
 
     memory: Fraction = 1.0
-    """Share of the memory bandwidth."""
+    """Share of the memory bandwidth in reads of weights, of experts and context if not apart."""
+    experts_memory: Fraction | None = None
+    """Share of the memory bandwidth in reads of routed experts."""
+    context_memory: Fraction | None = None
+    """Share of the memory bandwidth in reads of what sessions keep: KV, index keys, states."""
     network: Fraction = 1.0
-    """Share of the link bandwidth."""
+    """Share of the link bandwidth, of All-to-Alls too if not apart."""
+    alltoall: Fraction | None = None
+    """Share of the link bandwidth in All-to-Alls: tokens on their way to experts and back."""
     attention_projection: Fraction = 1.0
     """Share of the compute peak in the projections of attention."""
     attention: Fraction = 1.0
@@ -28,6 +37,20 @@ class PhaseEfficiency(Spec):
     head: Fraction = 1.0
     """Share of the compute peak in the output projection."""
 
+    def reading(self, component: str) -> float:
+        """Share of the memory bandwidth in reads of a component of a step."""
+        apart = None
+        if component == "experts":
+            apart = self.experts_memory
+        elif component in CONTEXT:
+            apart = self.context_memory
+        return self.memory if apart is None else apart
+
+    def linked(self, operation: str) -> float:
+        """Share of the link bandwidth in a collective."""
+        apart = self.alltoall if operation == "all_to_all" else None
+        return self.network if apart is None else apart
+
 
 class Efficiency(Spec):
     """Share of the peak that is reached, by phase."""
@@ -35,6 +58,43 @@ class Efficiency(Spec):
     decode: PhaseEfficiency = PhaseEfficiency()
     """Decode steps."""
     prefill: PhaseEfficiency = PhaseEfficiency()
+    """Prefill passes."""
+
+
+class StartUp(Spec):
+    """Start-up times of collectives over those that the machine states."""
+
+    reduce: Factor = 1.0
+    """AllReduce, ReduceScatter, AllGather and the sends of a pipeline."""
+    alltoall: Factor = 1.0
+    """All-to-All, with what kernels of dispatch and combine add."""
+
+    def of(self, operation: str) -> float:
+        """Factor on the start-up times of a collective."""
+        return self.alltoall if operation == "all_to_all" else self.reduce
+
+
+class PhaseOverheads(Spec):
+    """Time of one pass that no peak explains; nothing hides it."""
+
+    step: SecondsOrZero = 0.0
+    """Each pass: scheduling, preparing inputs, taking the token."""
+    sequence: SecondsOrZero = 0.0
+    """Further for each sequence that an instance takes in or makes a token for."""
+    layer: SecondsOrZero = 0.0
+    """Each layer: launch of its kernels, waits between them, and collectives at their shortest."""
+    moe_layer: SecondsOrZero = 0.0
+    """Further for each layer with routed experts: choosing, sorting, and small products."""
+    token_layer: SecondsOrZero = 0.0
+    """Further for each token of a card in each layer: norms, activations, quantisation."""
+
+
+class Overheads(Spec):
+    """Time that no peak explains, by phase."""
+
+    decode: PhaseOverheads = PhaseOverheads()
+    """Decode steps."""
+    prefill: PhaseOverheads = PhaseOverheads()
     """Prefill passes."""
 
 
@@ -52,9 +112,9 @@ class Assumptions(Spec):
 
     billing: Literal["used", "allocated"] = "used"
     """Cards that are paid for: those of the deployment, or all within ``limits``."""
-    overlap: Literal["per_operator", "per_kind", "whole_step"] = "per_operator"
+    overlap: Literal["per_operator", "per_kind", "whole_step", "added"] = "per_operator"
     """Whether compute hides memory reads inside one operator, among all operators of a kind
-    (those that share an efficiency, over all layers), or over the whole step."""
+    (those that share an efficiency, over all layers), over the whole step, or nowhere."""
     activations: Literal["estimated", "in_workspace"] = "estimated"
     """Whether activations are counted by their shapes, or contained in ``workspace``."""
     workspace: BytesOrZero = 2.0 * 2**30
@@ -120,6 +180,10 @@ class Assumptions(Spec):
     """Fixed time of every step: one value, or bands by batch."""
     layer_launch: SecondsOrZero = 0.0
     """Time that every layer adds to a pass for launching its kernels and waiting for them."""
+    overheads: Overheads = Overheads()
+    """Time that no peak explains, beside ``overhead`` and ``layer_launch``."""
+    start_up: StartUp = StartUp()
+    """Start-up times of collectives over those that the machine states."""
     efficiency: Efficiency = Efficiency()
     """Share of the peaks that is reached."""
 

@@ -10,6 +10,7 @@ from costmodels.collectives.measured import measured_or
 from costmodels.collectives.routes import Leg, Route
 from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
+from specs.assumptions import PhaseEfficiency
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 
@@ -30,20 +31,22 @@ class Exchange:
 
 
 def exchange_seconds(
-    problem: Problem, plans: PlanTable, exchange: Exchange, efficiency: float
+    problem: Problem, plans: PlanTable, exchange: Exchange, efficiency: PhaseEfficiency
 ) -> FloatArray:
     """Seconds of one collective: a measurement where there is one, else the plan's algorithm.
 
     ``auto`` takes the fastest algorithm that libraries choose from, for each group and size.
-    ``efficiency`` is the share of the link bandwidth that is reached.
+    ``efficiency`` holds the share of the link bandwidth that is reached.
     """
+    assumptions = problem.assumptions
     route = Route(
         problem.hardware,
         plans,
         exchange.ranks,
         exchange.stride,
-        efficiency,
-        problem.assumptions.alltoall_levels,
+        efficiency.linked(exchange.operation),
+        assumptions.alltoall_levels,
+        assumptions.start_up.of(exchange.operation),
     )
     seconds = _by_algorithm(problem, plans, exchange, route)
     if problem.hardware.collectives:
@@ -112,7 +115,11 @@ def deployment_links(hardware: HardwareSpec, plans: PlanTable) -> tuple[FloatArr
 
 
 def boundary_seconds(
-    hardware: HardwareSpec, plans: PlanTable, size: FloatArray, efficiency: float
+    hardware: HardwareSpec,
+    plans: PlanTable,
+    size: FloatArray,
+    efficiency: float,
+    start_up: float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Time to hand ``size`` bytes over all stage boundaries in turn, and over the slowest one.
 
@@ -120,7 +127,7 @@ def boundary_seconds(
     stages lie in different domains of it.
     """
     stage, cards, one = plans.stage_cards, plans.cards, np.ones_like(plans.tp)
-    server = hardware.server.cards
+    server, reached = hardware.server.cards, (efficiency, start_up)
     total = np.zeros(len(plans))
     slowest = np.zeros(len(plans))
     crossing = plans.pp - 1
@@ -131,7 +138,7 @@ def boundary_seconds(
             beyond = np.where(domain % stage == 0, (cards - 1) // domain, plans.pp - 1)
             beyond = np.where(cards <= domain, 0, beyond)
         here = crossing - beyond
-        alpha, beta = Leg(level, domain, 2 * one, one, stage, cards, server, efficiency).pairs()
+        alpha, beta = Leg(level, domain, 2 * one, one, stage, cards, server, *reached).pairs()
         once = alpha + size / beta
         # A level that no boundary crosses may state no figures.
         total = total + np.where(here > 0, here * once, 0.0)

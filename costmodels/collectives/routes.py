@@ -34,6 +34,7 @@ class Leg:
     ``cards``    cards that work together, for the state of connections between their servers
     ``server``   cards of one server
     ``efficiency``  share of the bandwidth that is reached
+    ``start_up``  start-up times over those that the machine states
     """
 
     level: Level
@@ -44,6 +45,7 @@ class Leg:
     cards: IntArray
     server: int
     efficiency: float
+    start_up: float = 1.0
 
     @property
     def parts(self) -> IntArray:
@@ -106,7 +108,7 @@ class Leg:
         if level.connections:
             hosts = -(-self.cards // self.server)
             found = found + connections.wait(level.connections, hosts)
-        return found
+        return found * self.start_up
 
     def _ring_rate(
         self, ranks: Cards, stride: IntArray, rings: IntArray | None = None
@@ -149,6 +151,7 @@ class Route:
     stride: IntArray
     efficiency: float = 1.0
     alltoall_levels: Literal["added", "overlapped", "outermost"] = "added"
+    start_up: float = 1.0
 
     @cached_property
     def legs(self) -> list[Leg]:
@@ -183,8 +186,7 @@ class Route:
         found, inner = list[Leg](), np.ones_like(self.ranks)
         for level, size, ranks in steps:
             if (ranks > inner).any():
-                found.append(
-                    Leg(level, size, ranks, inner, self.stride, cards, server, self.efficiency)
-                )
+                reached = self.efficiency, self.start_up
+                found.append(Leg(level, size, ranks, inner, self.stride, cards, server, *reached))
             inner = ranks
         return found

@@ -20,6 +20,7 @@ from costmodels.collectives.fabric import (
 from costmodels.collectives.routes import Route
 from costmodels.plans import PlanTable, encode
 from specs import load_problem
+from specs.assumptions import PhaseEfficiency
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from tests.strategies import machines, placement
@@ -304,7 +305,7 @@ def seconds(
 ) -> float:
     plans = plan_of(**{"tp": n * stride, **axes})
     exchange = Exchange("x", operation, np.array([n]), np.array([stride]), np.array([float(size)]))
-    return float(exchange_seconds(problem, plans, exchange, 1.0)[0])
+    return float(exchange_seconds(problem, plans, exchange, PhaseEfficiency())[0])
 
 
 @operations

@@ -20,6 +20,7 @@ from costmodels.collectives.fabric import (
     exchange_seconds,
 )
 from costmodels.plans import PlanTable, encode
+from specs.assumptions import PhaseEfficiency
 from specs.problem import Problem
 from tests.strategies import problem_of
 
@@ -51,7 +52,7 @@ def seconds(
     columns = {"tp": n * stride} | {a: encode(a, v) for a, v in axes.items()}
     plans = PlanTable.from_columns({a: [v] for a, v in columns.items()})
     exchange = Exchange("x", operation, np.array([n]), np.array([stride]), np.array([float(size)]))
-    return float(exchange_seconds(problem, plans, exchange, 1.0)[0])
+    return float(exchange_seconds(problem, plans, exchange, PhaseEfficiency())[0])
 
 
 def ring(n: int, size: float, alpha: float, beta: float) -> float:

@@ -92,8 +92,9 @@ class MeasuredModel:
         """Refuse rows that cannot have been measured in this problem: slips of a unit, outliers."""
         if isinstance(self.base, Checked):
             self.base.check(problem)
-        for compare in self._compared.values():
-            compare(problem, ONE_CARD)
+        compared_phases = [compare(problem, ONE_CARD) for compare in self._compared.values()]
+        if faults := [fault for found in compared_phases for fault in found.faults]:
+            raise SpecError(faults, source=self.file)
 
     def memory(self, problem: Problem, plans: PlanTable, held: FloatArray) -> MemoryEstimate:
         """Bytes of the base model."""

@@ -1,4 +1,4 @@
-"""The command line: ``planner rank | explain | check | schema | catalog | machine | experts``.
+"""The command line: ``planner rank | explain | measure | check | schema | catalog | …``.
 
 Results go to stdout, progress and notes to stderr. Heavy packages load inside the commands, so
 that ``planner --help`` answers at once.
@@ -126,6 +126,34 @@ def explain(
 
 
 @app.command()
+def measure(
+    spec: Spec,
+    top: Annotated[int, typer.Option(min=1, help="Plans to measure.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="File to write; else stdout.")
+    ] = None,
+    sets: Sets = [],  # noqa: B006 - as above
+    cost_model: CostModelName = None,
+) -> None:
+    """Write the table of passes to measure of the best plans, for --cost-model measured:FILE."""
+    from planner.studies import rank as rank_study
+    from results.measuring import empty_table
+
+    if out and out.exists():
+        raise SpecError.single("--out", str(out), "exists, and may hold measurements")
+    with _progress() as progress:
+        ranking = rank_study(spec, sets, cost_model=cost_model, progress=progress)
+    if not ranking.feasible:
+        _note("no plan is feasible, so there is nothing to measure; see planner rank")
+        raise typer.Exit(NOTHING_FEASIBLE)
+    table = empty_table(ranking, top)
+    if out:
+        _written(out, table)
+    else:
+        sys.stdout.write(table)
+
+
+@app.command()
 def check(spec: Spec, as_json: AsJson = False, sets: Sets = []) -> None:  # noqa: B006 - as above
     """Validate a spec without computing anything."""
     from planner.studies import check as check_spec
@@ -149,7 +177,9 @@ def schema() -> None:
 def catalog(
     kind: Annotated[
         str | None,
-        typer.Argument(help="models, hardware, workloads, routing, cost-models or constraints."),
+        typer.Argument(
+            help="models, hardware, workloads, routing, engines, cost-models or constraints."
+        ),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="Entry to show whole.")] = None,
     as_json: AsJson = False,
@@ -254,6 +284,14 @@ def import_model(
         _print_json(document(found))
     elif not out:
         sys.stdout.write(found.yaml())
+
+
+def _written(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecError.single("--out", str(file), f"cannot write: {error.strerror}") from error
+    _note(f"wrote {file}")
 
 
 def _writable(folder: Path) -> None:

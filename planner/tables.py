@@ -16,6 +16,7 @@ from results.words import (
     common_name,
     departure,
     headline,
+    noisy_ties,
     others_held,
     outside,
     plan_name,
@@ -47,6 +48,8 @@ def show_ranking(document: Document) -> None:
         return
     console.print(headline(document))
     console.print(_ranking_table(document))
+    for item in noisy_ties(document):
+        console.print(Text(f"{item['rank']}= {item['reason']}", style="dim"))
     for source in outside(document):
         console.print(Text(f"? outside the range of the data: {source}", style="dim"))
     certificate = document["certificate"]

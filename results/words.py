@@ -169,6 +169,12 @@ def site(plan: Document) -> str:
     return f"{', '.join(parts)}; {lost}."
 
 
+def noisy_ties(document: Document, most: int = 3) -> list[Document]:
+    """Return the first plans that noise does not tell from the best."""
+    tied = (item for item in document["plans"] if item["tie_with_best"])
+    return [item for item in tied if item["basis"]["noise"]][:most]
+
+
 def outside(document: Document) -> list[str]:
     """Return what plans outside the range of the data rest on, each source once."""
     bases = (item["basis"] for item in document["plans"])

@@ -95,7 +95,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 
 def test_both_are_installed() -> None:
-    assert installed_models() == ("communication-free", "roofline", "scaled")
+    assert {"communication-free", "roofline", "scaled"} <= set(installed_models())
     assert isinstance(cost_model("communication-free"), CommunicationFree)
     assert type(cost_model("roofline")) is RooflineModel
 
@@ -152,7 +152,7 @@ def test_listed_in_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "catalog", "cost-models", "--json")
     assert code == 0
     listed = {row["name"]: row["title"] for row in json.loads(out)["cost-models"]}
-    assert set(listed) == {"roofline", "communication-free", "scaled"}
+    assert set(listed) == set(installed_models())
     assert listed["communication-free"].startswith("Roofline without collectives")
     assert "communication-free" in run(capsys, "catalog", "cost-models")[1]
     code, out, _ = run(capsys, "catalog", "cost-models", "scaled", "--json")

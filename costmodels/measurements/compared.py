@@ -18,7 +18,7 @@ from costmodels.plans import (
     PlanTable,
     encode,
 )
-from specs.errors import SpecError
+from specs.errors import Fault
 from specs.precision import RECIPES
 from specs.problem import Problem
 
@@ -33,15 +33,17 @@ class Compared:
     ``ratio``    factor from estimate to measurement: the median over plans
     ``scatter``  how far plans stand from it, in logarithms
     ``notes``    rows that describe no plan of this problem
+    ``faults``   slips of a unit and outliers
     """
 
     ratio: float
     scatter: float
     notes: tuple[str, ...]
+    faults: tuple[Fault, ...]
 
 
 def compared(phase: Phase, problem: Problem, estimate: Estimator) -> Compared:
-    """Set rows against the estimate; raise ``SpecError`` for slips of a unit and outliers."""
+    """Set rows against the estimate."""
     rows = phase.rows
     plans = _usual_plans(problem, phase.matching.stated)
     known = _runs(problem, plans)[rows.group]
@@ -49,14 +51,13 @@ def compared(phase: Phase, problem: Problem, estimate: Estimator) -> Compared:
     if known.any():
         seconds = estimate(plans.take(rows.group[known]), rows.load[known].T)
         log_ratio[known] = np.log(rows.seconds[known] / seconds)
-        if faults := slips(rows, log_ratio) or outliers(rows, log_ratio):
-            raise SpecError(faults, source=rows.file)
     notes: tuple[str, ...] = ()
     if not known.all():
         lines = ", ".join(str(line) for line in rows.line[~known][:5])
         more = ", …" if np.count_nonzero(~known) > 5 else ""
         notes = (f"{rows.file}: this machine cannot run the plans of rows {lines}{more}.",)
-    return Compared(*typical_ratio(rows.group, log_ratio), notes)
+    faults = (slips(rows, log_ratio) or outliers(rows, log_ratio)) if known.any() else ()
+    return Compared(*typical_ratio(rows.group, log_ratio), notes, tuple(faults))
 
 
 def _usual_plans(problem: Problem, stated: IntArray) -> PlanTable:

@@ -17,6 +17,8 @@ import numpy as np
 from costmodels.measurements.points import Points
 from costmodels.plans import BoolArray, FloatArray, IntArray
 
+NEXT = 0.01
+"""Logarithm of the ratio up to which two loads are as good as one."""
 MOST_CELLS = 1_000_000
 """Knots in the grid of one group."""
 
@@ -120,9 +122,9 @@ class Surfaces:
         return found
 
     def inside(self, group: IntArray, load: FloatArray) -> BoolArray:
-        """Whether a load lies between measured points only."""
+        """Whether a load lies between measured points only, or next to the edge of the range."""
         held = self.clamped(group, load)
-        found: BoolArray = (held == load).all(axis=0)
+        found: BoolArray = np.all(np.abs(np.log((load + 1) / (held + 1))) <= NEXT, axis=0)
         for weight, cell, _ in self._corners(group, held):
             found &= (weight == 0) | self.known[cell]
         return found

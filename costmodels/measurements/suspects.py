@@ -22,7 +22,7 @@ FAR = 6.0
 _STEP = np.log(1e3)
 _FEWEST = 3
 _MAD = 1.4826
-_REWEIGHTED = 60
+_REWEIGHTED = 30
 
 
 def falls(

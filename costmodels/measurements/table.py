@@ -214,8 +214,12 @@ class _Cells:
         text = row.cells.get(column, "")
         if not text and column in ("prefix", "repeat"):
             return 0.0
-        rule = f"must be a whole number of {least} or more"
-        return self._checked(row, column, rule, lambda x: x >= least and x == int(x) and x < 2**53)
+        # Contexts and prompts may be means over sessions.
+        mean = column in ("context", "tokens", "prefix")
+        rule = f"must be a {'' if mean else 'whole '}number of {least} or more"
+        return self._checked(
+            row, column, rule, lambda x: least <= x < 2**53 and (mean or x == int(x))
+        )
 
     def _number(self, row: Row, column: str, default: float, positive: bool = True) -> float:
         if not row.cells.get(column):

@@ -102,7 +102,8 @@ $VERDICTS
 F20 fails on more cards: vLLM-Ascend before 0.16 allocates the pool of a model with recurrent
 states twice over, and the pool is larger where eight cards share the weights. M27 fails with a
 larger share: the device context lies outside it. Every log of a pool above that does not fail here
-starts for the planner as well, but M12, whose share of the whole card leaves no room for graphs.
+starts for the planner as well, but M12: a share of the whole card leaves no room for graphs, and
+its report is of running out of memory.
 
 ## Inputs of each engine
 

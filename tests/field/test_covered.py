@@ -4,8 +4,8 @@ from tests.field import test_engines, test_feasibility, test_memory
 from tests.field.support import CASES
 
 PAGES = (
-    "windows and compressed entries of DeepSeek-V4 lie in pages whose sizes the logs do not give; "
-    "the planner counts tokens, and calls a session feasible that the engine's pages do not hold"
+    "vLLM 0.22 and 0.26 count several times what DeepSeek-V4 keeps (vllm issues 44376 and 51041, "
+    "open); the planner counts what is kept, and calls feasible what those versions refuse"
 )
 TIMES = "a measured time or rate: for calibrated cost models"
 

@@ -21,6 +21,7 @@ from results.words import (
     outside,
     plan_name,
     quantity,
+    share,
     site,
 )
 
@@ -223,6 +224,10 @@ def show_plan(document: Document) -> None:
         f"{step['context']:,.0f} tokens held, waiting longest for {step['bound_by']}: "
         + _listed(step["breakdown"], "s")
     )
+    basis = document["basis"]
+    if basis["noise"] or not basis["inside"]:
+        where = "" if basis["inside"] else ", outside the range of the data"
+        console.print(f"The step rests on {basis['source']}{where}, ±{share(basis['noise'])}.")
     console.print(
         f"Memory {quantity(memory['per_card_bytes'], 'bytes')} of "
         f"{quantity(memory['capacity_bytes'], 'bytes')} on the fullest card, room for "

@@ -1,6 +1,7 @@
 """Measured step times: exact where measured, monotone everywhere, and the base where they agree."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 from costmodels.base import StepEstimate, cost_model
 from costmodels.measured import MeasuredModel
 from costmodels.measurements.points import points_of
-from costmodels.measurements.table import read
+from costmodels.measurements.table import PLAN_AXES, read
 from costmodels.plans import FloatArray, PlanTable
 from costmodels.roofline import RooflineModel
+from costmodels.sessions.steps import Held, decode_span
 from specs.errors import SpecError
 from specs.problem import Problem
-from tests.costmodels.support import EXACT, LEAST, no_more
-from tests.strategies import problem_of
+from tests.costmodels.support import EXACT, LEAST, NEARLY, Drawn, no_more
+from tests.strategies import planned, problem_of
 
 ROOFLINE = RooflineModel()
 PROBLEM: Problem = problem_of(cards=8)
@@ -250,6 +252,31 @@ def test_prefill(tmp_path: Path) -> None:
     assert any("has no decode rows" in note for note in basis.notes)
 
 
+passes = st.tuples(st.integers(1, 6), st.integers(1, 5000), st.integers(0, 9000))
+
+
+@settings(max_examples=60)
+@given(one=passes, other=passes)
+def test_more_never_takes_less_in_prefill(tmp_path_factory: Any, one: Any, other: Any) -> None:
+    plans = PlanTable.from_columns({"tp": [2]})
+
+    def seconds(model: Any, load: Any) -> FloatArray:
+        batch, tokens, prefix = (np.array([float(value)]) for value in load)
+        found: FloatArray = model.prefill(
+            PROBLEM, plans, batch.astype(np.int64), tokens, prefix, np.zeros(1)
+        ).seconds
+        return found
+
+    folder = tmp_path_factory.mktemp("prefill")
+    cells = list(product((1, 4), (128, 1024), (0, 4096)))[:-1]  # one corner is not measured
+    times = [1e-6 + 1.4 * float(seconds(ROOFLINE, cell)[0]) for cell in cells]
+    lines = [",".join(map(str, ("prefill", *c, t))) for c, t in zip(cells, times, strict=True)]
+    file = folder / "times.csv"
+    file.write_text("\n".join(["phase,batch,tokens,prefix,seconds", *lines]))
+    model = measured(file)
+    assert no_more(seconds(model, np.minimum(one, other)), seconds(model, np.maximum(one, other)))
+
+
 def test_small_falls_are_put_right_and_told(tmp_path: Path) -> None:
     cells = [(2, 1, 100, 1e-6), (2, 8, 100, 0.97e-6), (2, 32, 100, 2e-6)]
     model = measured(table_of(tmp_path, cells))
@@ -282,3 +309,53 @@ def test_a_table_that_has_changed(tmp_path: Path) -> None:
     assert MeasuredModel(f"{file},sha256={digest}").name == "measured"
     with pytest.raises(SpecError, match="has changed"):
         MeasuredModel(f"{file},sha256=000000000000")
+
+
+def stated_table(folder: Path, problem: Problem, plans: PlanTable, factor: float) -> Path:
+    """Write the estimates of plans times a factor, every axis stated."""
+    axes = [axis for axis in PLAN_AXES if axis not in ("replicas", "prefill_replicas")]
+    words = [plans.row(row) for row in range(len(plans))]
+    lines = [",".join(["phase", *axes, "batch", "context", "seconds"])]
+    for batch, context in product((2, 6), (50, 600)):
+        loads = np.full(len(plans), batch), np.full(len(plans), float(context))
+        times = ROOFLINE.decode(problem, plans, *loads).seconds * factor
+        for plan, seconds in zip(words, times, strict=True):
+            cells = ["" if plan[axis] is None else str(plan[axis]).lower() for axis in axes]
+            lines.append(
+                ",".join(["decode", *cells, str(batch), str(context), repr(float(seconds))])
+            )
+    file = folder / "times.csv"
+    file.write_text("\n".join(dict.fromkeys(lines)))
+    return file
+
+
+@settings(max_examples=40)
+@given(planned(), loads, loads)
+def test_laws_of_any_problem(
+    tmp_path_factory: pytest.TempPathFactory, drawn: Drawn, one: Any, other: Any
+) -> None:
+    problem, plans = drawn
+    folder = tmp_path_factory.mktemp("any")
+    model = measured(stated_table(folder, problem, plans, 1.3))
+    model.check(problem)
+
+    def seconds(which: Any, batch: float, context: float) -> FloatArray:
+        size = len(plans)
+        loads = np.full(size, int(batch)), np.full(size, float(context))
+        found: FloatArray = which.decode(problem, plans, *loads).seconds
+        return found
+
+    for load in product((2, 6), (50, 600)):
+        assert seconds(model, *load) == pytest.approx(1.3 * seconds(ROOFLINE, *load), rel=EXACT)
+    less = seconds(model, *np.minimum(one, other))
+    assert no_more(less, seconds(model, *np.maximum(one, other)))
+
+
+def test_sessions_sum_over_the_knots_of_a_table(slower: MeasuredModel) -> None:
+    """A session that generates past several measured contexts takes the sum of its steps."""
+    plans, batch = PlanTable.from_columns({"tp": [1, 2, 4]}), np.full(3, 5)
+    held = Held(np.full(3, 60.0), np.full(3, 60.0), np.ones(3))
+    steps = 5000
+    span = decode_span(slower, PROBLEM, plans, batch, held, steps)
+    each = [decode(slower, plans, 5, 60.0 + step).seconds for step in range(steps)]
+    assert span == pytest.approx(np.sum(each, axis=0), rel=NEARLY)

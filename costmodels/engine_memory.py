@@ -13,6 +13,7 @@ from costmodels.base import MemoryEstimate
 from costmodels.operators import ffn
 from costmodels.operators.work import between
 from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.remembered import remembered
 from costmodels.sharding import expert_width
 from specs.attention import LinearAttention
 from specs.engine import BatchLimits, Engine, batch_limits
@@ -35,6 +36,16 @@ def limits(problem: Problem, engine: Engine) -> BatchLimits:
     return batch_limits(engine.memory, card, reported(problem), problem.longest)
 
 
+def chunk(problem: Problem, plans: PlanTable, most: int) -> IntArray:
+    """Tokens of a prompt that one pass takes in, of at most ``most``.
+
+    The plan's chunk, or else the largest pass of the engine, or else all of them.
+    """
+    engine = problem.engine
+    own = most if engine is None else min(limits(problem, engine).tokens, most)
+    return np.where(plans.prefill_chunk > 0, np.minimum(plans.prefill_chunk, most), own)
+
+
 def shared_out(
     problem: Problem,
     engine: Engine,
@@ -44,7 +55,7 @@ def shared_out(
 ) -> MemoryEstimate:
     """Estimate of a card whose weights and KV are ``held``, with ``others`` in further memories."""
     memory, size = engine.memory, reported(problem)
-    overheads = {name: of(problem, engine, plans) for name, of in _OVERHEADS.items()}
+    overheads = _overheads(problem, plans)
     if memory.share_of == "rest":
         # KV may take a share of what the others leave: the rest of that stays free.
         free = held["kv"] * (1 / memory.share - 1)
@@ -55,11 +66,21 @@ def shared_out(
     covered: set[str] = set(memory.covers)
     outside = {name: part for name, part in overheads.items() if name not in covered}
     room = np.full(len(plans), memory.share * size)
-    if any(isinstance(kind.attention, LinearAttention) for kind in problem.model.kinds):
+    states = any(isinstance(kind.attention, LinearAttention) for kind in problem.model.kinds)
+    if states and memory.state_pools > 1:
         pool = room - np.sum([part for name, part in inside.items() if name != "kv"], axis=0)
         outside["pool_copies"] = (memory.state_pools - 1) * np.maximum(pool, 0.0)
     rest = MemoryEstimate(outside, size - room)
     return MemoryEstimate(inside, room, {**others, OUTSIDE: rest})
+
+
+@remembered
+def _overheads(problem: Problem, plans: PlanTable) -> dict[str, FloatArray]:
+    """What an engine takes beside weights and KV; the same however many sessions there are."""
+    engine = problem.engine
+    if engine is None:
+        return {}
+    return {name: of(problem, engine, plans) for name, of in _OVERHEADS.items()}
 
 
 def _activations(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArray:

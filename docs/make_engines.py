@@ -90,7 +90,8 @@ GiB on one card; $WITHIN of $WEIGHED within 2 %.
 
 $WEIGHTS
 
-- M12 logs one rank of two unequal stages, the planner shows the fuller one.
+- M12: all ranks log the same, as stages of 32 and 29 layers would have it; the planner deals 31
+  and 30, and shows the fuller one.
 - M35: zero points of AWQ are not counted.
 - M40: the recorded command implies TP 4 twice with experts over eight cards. With everything dealt
   over eight the planner has $EVEN GiB, and a pool $EVEN_POOL from the log.

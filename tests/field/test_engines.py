@@ -13,7 +13,7 @@ MEDIAN, P90 = 0.05, 0.10
 
 WEIGHTS = ["M01", "M03", "M05", "M06", "M12", "M13", "M15", "M35", "M36", "M40", "M46"]
 FURTHER_OFF = {
-    # The log is of one rank, the planner's of the fuller of two unequal stages.
+    # The fuller of stages of 31 and 30 layers; all ranks log the same, as 32 and 29 would have it.
     "M12": 0.035,
     # 5.16 of 5.29 GiB: zero points and padding of AWQ are not counted.
     "M35": 0.03,

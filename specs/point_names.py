@@ -154,7 +154,7 @@ def precision(text: str, model: str, vendor: str) -> tuple[str, str]:
 
 def _weights(text: str, weights: str, model: str, vendor: str) -> str:
     formats = model_of(model).formats
-    own = {kind.dtype for kind in (formats.attention, formats.ffn, formats.experts) if kind}
+    own = {kind.dtype for kind in (formats.attention, formats.ffn, formats.experts)}
     if weights in ("", CHECKPOINT, *own) or model in _names()["as_published"]:
         return CHECKPOINT
     if weights == "fp4":

@@ -18,8 +18,8 @@ RULES: dict[str, str] = {
     "experts_over_all": "Experts are split (expert TP) over what EP leaves of TP x DP; a blank EP "
     "is 1.",
     "ranks_of_dp": "A blank DP under attention DP is what TP and PP leave of the cards.",
-    "wide_ep": "A pool with attention DP of more cards than its TP, and EP 1, is wide EP: a row of "
-    "an engine that does not record it.",
+    "unrecorded": "A worker of several cards with TP 1 and EP 1 has a layout that was not recorded: "
+    "up to 8 cards are taken as TP, more as attention DP and EP over all of them.",
     "three_drafts": "MTP of unstated length drafts 3 tokens a step.",
     "stated_acceptance": "A stated acceptance is met by equal chances of all drafts.",
     "no_drafts": "Where drafting is not mentioned, there is none.",
@@ -34,12 +34,14 @@ RULES: dict[str, str] = {
     "holds the whole prompt.",
     "chips": "A chip of two dies is two cards.",
     "assumed_latency": "Start-up times that the catalogue lacks are assumed.",
-    "open_load": "Throughput without a concurrency is that of the batch that costs least.",
+    "open_load": "Throughput without a concurrency is that of as many sessions as memory holds.",
 }
 """Every rule by name: what it says. A point lists those that changed how it is read."""
 
 DRAFTS = 3
 """Tokens drafted where a table does not say."""
+TENSOR_PARALLEL_MOST = 8
+"""Cards of a worker that are taken as TP where its layout was not recorded."""
 NOMINAL = 0.9
 """Mean length over the nominal one of harnesses that draw lengths at random from 0.8 up."""
 
@@ -136,10 +138,11 @@ def _decode_pool(cells: Cells, model: str, rules: set[str]) -> Layout:
     each, rest = divmod(cards, workers)
     ep = cells.count("decode_ep")
     if cells.switch("decode_dp_attention"):
-        if tp < each and ep == 1:
-            rules.add("wide_ep")
-            ep = each
-        tp = 1
+        if tp == ep == 1 < each:
+            rules.add("unrecorded")
+            tp, ep = (each, 1) if each <= TENSOR_PARALLEL_MOST else (1, each)
+        else:
+            tp = 1
     if rest or each % tp:
         raise Refused(f"{cards} cards in {workers} workers are not whole groups of tp {tp}")
     if each > tp and not point_names.model_of(model).is_moe:

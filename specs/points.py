@@ -36,10 +36,10 @@ class Point:
     """One measured operating point.
 
     ``model``, ``hardware``, ``engine``  names in the catalogue; the engine ``None`` if unknown
-    ``machine``      the name that stands for all sizes of the machine
+    ``machine``      the name that stands for all sizes of the machine; ``vendor`` who makes it
     ``labels``       what the table says: model, hardware, engine, precision, source, notes
     ``axes``         the plan, by axis
-    ``concurrency``  sessions in flight over the deployment; ``None`` for as many as cost least
+    ``concurrency``  sessions in flight over the deployment; ``None`` for as many as memory holds
     ``acceptance``   chances that drafts are accepted, where they were measured
     ``latencies``    start-up times that are assumed, by fabric level
     ``tpot_s``, ``ttft_s``, ``tokens_per_s``  measured medians, or means where those are missing;
@@ -52,6 +52,7 @@ class Point:
     model: str
     hardware: str
     machine: str
+    vendor: str
     engine: str | None
     version: str | None
     labels: Mapping[str, str]
@@ -212,6 +213,7 @@ def _point(name: str, cells: Cells) -> Point:
         model=model,
         hardware=hardware,
         machine=machine.family,
+        vendor=machine.vendor,
         engine=engine,
         version=version,
         labels={column: cells.text(column) for column in _LABELS},

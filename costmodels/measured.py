@@ -6,14 +6,13 @@ elsewhere, ``roofline`` if not given. Memory, and how a step splits into compone
 the base; its components are scaled so that they sum to the measured time.
 
 With ``f`` the monotone surface through the times of a plan (``costmodels.measurements.surface``),
-``b`` the estimate of the base, ``x`` a load and ``x'`` the nearest one in the measured range, the
-time of a pass is
+``b`` the estimate of the base, ``x`` a load and ``low`` and ``top`` the ends of the measured range,
+column by column, the time of a pass is
 
 - ``f(x)`` within the range;
-- ``f(x') · g(x)`` outside, *carried on*: ``g`` is how the base grows from the range to ``x``, one
-  column of the load after the other, at the upper end of the other columns above the range and at
-  their lower end below it. So time neither jumps nor falls at the edge, and errs on the slow side
-  beyond it;
+- ``f(x') · b(max(x, top)) / b(top) · b(min(x, low)) / b(low)`` outside, *carried on*: ``x'`` is the
+  nearest load in the range. Time neither jumps nor falls at the edge, whatever the ratio of ``f``
+  to ``b`` does along it, and errs on the slow side;
 - ``b(x) · r`` for a plan without rows, ``r`` the middle ratio of measurement to estimate.
 
 Only the first lies inside the range of the table. Valid for the model, machine and software that
@@ -177,32 +176,25 @@ class MeasuredModel:
         own = np.flatnonzero(group != NONE)
         held = phase.surfaces.clamped(group[own], load[:, own])
         seconds = phase.surfaces.at(group[own], held)
-        for column in np.flatnonzero((held != load[:, own]).any(axis=1)):
-            seconds *= self._growth(name, problem, plans, group, load, int(column))[own]
+        if (held != load[:, own]).any():
+            seconds *= self._growth(name, problem, plans, group, load)[own]
         factor[own] = seconds / estimate.seconds[own]
         components = {part: column * factor for part, column in estimate.components.items()}
         return replace(estimate, components=components, follows=estimate.follows * factor)
 
     def _growth(
-        self,
-        name: str,
-        problem: Problem,
-        plans: PlanTable,
-        group: IntArray,
-        load: Load,
-        column: int,
+        self, name: str, problem: Problem, plans: PlanTable, group: IntArray, load: Load
     ) -> FloatArray:
-        """Factor by which the base grows from the edge of the range to one column of a load."""
+        """Factor by which the base grows from the edge of the range to a load beyond it."""
         growth: FloatArray = np.ones(len(plans))
-        for top in (False, True):
-            value, end = load[column], self._loads_at_end(name, group, top)
-            beyond = (value > end[column]) if top else (value < end[column])
-            rows = np.flatnonzero(beyond & (group != NONE))
+        for top, outer in ((False, np.minimum), (True, np.maximum)):
+            end = self._loads_at_end(name, group, top)
+            there = outer(load, end)
+            rows = np.flatnonzero((there != end).any(axis=0) & (group != NONE))
             if rows.size:
-                there = end[:, rows]
-                there[column] = value[rows]
                 edge = self._ends[name, top](problem, plans)[rows]
-                growth[rows] = self._seconds(name, problem, plans.take(rows), there) / edge
+                seconds = self._seconds(name, problem, plans.take(rows), there[:, rows])
+                growth[rows] *= seconds / edge
         return growth
 
     def _loads_at_end(self, name: str, group: IntArray, top: bool) -> Load:

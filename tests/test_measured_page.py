@@ -10,6 +10,7 @@ import pytest
 
 from costmodels.measurements.table import LOADS, UNITS
 from planner.studies import rank
+from specs.tables import MAX_BYTES, MAX_ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/measured.md").read_text(encoding="utf-8")
@@ -37,6 +38,10 @@ def test_commands_print_what_is_shown(planner: Any, command: str, shown: str) ->
 def test_every_column_is_on_the_page() -> None:
     columns = {"phase", "repeat", "stdev", *UNITS, *(c for load in LOADS.values() for c in load)}
     assert {column for column in columns if f"`{column}`" not in PAGE} == set()
+
+
+def test_limits_are_on_the_page() -> None:
+    assert f"at most {MAX_ROWS:,} rows and {MAX_BYTES / 1e6:g} MB" in PAGE
 
 
 SPECS = (

@@ -51,7 +51,19 @@ class Matching:
             found = np.where(match, groups[order][key], found)
         return found
 
-    def distance(self, plans: PlanTable, group: int) -> FloatArray:
+    def nearest(self, plans: PlanTable) -> tuple[IntArray, FloatArray]:
+        """Group whose stated degrees are nearest to those of each plan, and how far they are."""
+        key = np.zeros(len(plans), dtype=np.int64)
+        for axis in np.flatnonzero((self.stated != ANY).any(axis=0)):
+            values, position = np.unique(plans.column(PLAN_AXES[axis]), return_inverse=True)
+            key = np.unique(key * values.size + position, return_inverse=True)[1]
+        _, first, same = np.unique(key, return_index=True, return_inverse=True)
+        # Plans are many, and those that differ on these axes few.
+        some = plans.take(first)
+        far = np.stack([self._distance(some, group) for group in range(len(self.stated))])
+        return far.argmin(axis=0)[same], far.min(axis=0)[same]
+
+    def _distance(self, plans: PlanTable, group: int) -> FloatArray:
         """Largest log-ratio of a stated degree to that of each plan; infinite for other words."""
         far: FloatArray = np.zeros(len(plans))
         for axis, value in zip(PLAN_AXES, self.stated[group], strict=True):

@@ -71,16 +71,14 @@ class Phase:
         return found
 
     def distance(self, plans: PlanTable, group: IntArray, load: FloatArray) -> FloatArray:
-        """Largest log-ratio of any stated degree or load to the nearest measured point."""
-        own, bare = np.flatnonzero(group != NONE), np.flatnonzero(group == NONE)
-        found = np.empty(group.size)
-        found[own] = self.surfaces.distance(group[own], load[:, own])
-        nearest, others = np.full(bare.size, np.inf), plans.take(bare)
-        for other in range(len(self.matching.stated)):
-            as_this = np.full(bare.size, other)
-            far = self.surfaces.distance(as_this, load[:, bare])
-            nearest = np.minimum(nearest, np.maximum(far, self.matching.distance(others, other)))
-        found[bare] = nearest
+        """Largest log-ratio of any load or stated degree to the nearest plan that has rows."""
+        bare = np.flatnonzero(group == NONE)
+        if not bare.size:
+            return self.surfaces.distance(group, load)
+        nearest = group.copy()
+        nearest[bare], far = self.matching.nearest(plans.take(bare))
+        found = self.surfaces.distance(nearest, load)
+        found[bare] = np.maximum(found[bare], far)
         return found
 
 

@@ -121,9 +121,9 @@ WRONG: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "empty": ("", [("", "the table is empty")]),
     "too many rows": (
         "phase,batch,context,seconds\n" + "decode,1,1,1\n" * (MAX_ROWS + 1),
-        [("", "more than 10,000 rows")],
+        [("", f"more than {MAX_ROWS:,} rows")],
     ),
-    "too large": ("#" * (MAX_BYTES + 1), [("", "larger than 2 MB")]),
+    "too large": ("#" * (MAX_BYTES + 1), [("", f"larger than {MAX_BYTES / 1e6:g} MB")]),
 }
 
 

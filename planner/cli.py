@@ -154,6 +154,37 @@ def measure(
 
 
 @app.command()
+def accuracy(
+    points: Annotated[Path, typer.Argument(help="CSV of measured points.", metavar="POINTS.csv")],
+    cost_model: CostModelName = None,
+    where: Annotated[
+        str,
+        typer.Option(metavar="KEY=VALUE,...", help="Points to compare, e.g. hardware=H200-SXM."),
+    ] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the table of points, figures and a picture.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put the estimates of a cost model beside measured points, and say how close they are."""
+    from planner import accuracy as command
+    from results.accuracy_report import write
+
+    chosen = command.conditions(where)
+    if out:
+        _writable(out)
+    with _progress() as progress:
+        found = command.compare(points, cost_model or "roofline", chosen, progress=progress)
+    if out:
+        for path in write(found, out):
+            _note(f"wrote {path}")
+    if as_json:
+        _print_json(found.document())
+    else:
+        command.show(found)
+
+
+@app.command()
 def check(spec: Spec, as_json: AsJson = False, sets: Sets = []) -> None:  # noqa: B006 - as above
     """Validate a spec without computing anything."""
     from planner.studies import check as check_spec

@@ -18,8 +18,8 @@ RULES: dict[str, str] = {
     "experts_over_all": "Experts are split (expert TP) over what EP leaves of TP x DP; a blank EP "
     "is 1.",
     "ranks_of_dp": "A blank DP under attention DP is what TP and PP leave of the cards.",
-    "unrecorded": "A worker of several cards with TP 1 and EP 1 has a layout that was not recorded: "
-    "up to 8 cards are taken as TP, more as attention DP and EP over all of them.",
+    "unrecorded": "A worker of several cards with TP 1 and EP 1 has a layout that was not "
+    "recorded: up to 8 cards are taken as TP, more as attention DP and EP over all of them.",
     "three_drafts": "MTP of unstated length drafts 3 tokens a step.",
     "stated_acceptance": "A stated acceptance is met by equal chances of all drafts.",
     "no_drafts": "Where drafting is not mentioned, there is none.",

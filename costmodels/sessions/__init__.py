@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from costmodels.base import CostModel
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions import burst, steady
+from costmodels.sessions.mix import Mix
 from costmodels.sessions.outcome import BOUNDS, Outcomes
 from specs.problem import Problem
 
@@ -45,7 +46,7 @@ WORKLOADS: dict[str, WorkloadKind] = {
         at_batch=steady.at_batch,
         resident=steady.least_held,
         holding=steady.held,
-        context=lambda problem: steady.Mix(problem).context,
+        context=lambda problem: Mix(problem).context,
         fastest=steady.fastest_slack,
     ),
 }

@@ -5,6 +5,11 @@ on the same cards, which stretches the time per token: while a session generates
 session of the batch is replaced once, so ``tpot = step + batch · prefill / generate``. A session
 then lasts ``generate · tpot``, its own prompt included, which is Little's law.
 
+A serving engine lets sessions wait. Of a closed loop it decodes those that have room, and no more
+than its passes can bring in: a step takes in one chunk of prompts at most, so sessions that
+generate little keep few others company. The rest wait for their first token, by Little's law for
+the time that a whole round of the loop takes.
+
 With prefill instances, prompts are taken in there and their KV handed over: steps are not
 stretched, and sessions start no faster than the prefill instances deliver them.
 """
@@ -20,47 +25,14 @@ from costmodels.drafts import tokens_per_step
 from costmodels.memory import largest_true
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.sessions.handover import handover_seconds
+from costmodels.sessions.mix import Mix
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
+from costmodels.sessions.queueing import admitted, in_loop, queues
 from costmodels.sessions.steps import prompt_seconds
 from specs.problem import Problem
 
-MOST = 2**20
-"""Largest batch per attention shard that is looked for."""
-
 _LADDER = 24
 """Batches, each 3/4 of the one before, among which the cheapest is taken besides the largest."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """The classes in flight together.
-
-    ``arriving``  share of the sessions that belong to each class
-    ``present``   share of those in flight: a class that generates longer is present for longer
-    """
-
-    problem: Problem
-
-    @cached_property
-    def arriving(self) -> FloatArray:
-        return np.array([c.share or 1.0 for c in self.problem.workload.classes])
-
-    @cached_property
-    def generate(self) -> FloatArray:
-        return np.array([float(c.generate) for c in self.problem.workload.classes])
-
-    @cached_property
-    def present(self) -> FloatArray:
-        weight: FloatArray = self.arriving * self.generate
-        return weight / weight.sum()
-
-    @property
-    def context(self) -> float:
-        """Tokens held per session in flight, by the ``steady_context`` assumption."""
-        start = [float(c.context + c.prompt) for c in self.problem.workload.classes]
-        if self.problem.assumptions.steady_context == "start":
-            return float(self.present @ start)
-        return float(self.present @ (np.array(start) + self.generate / 2))
 
 
 @dataclass(frozen=True)
@@ -122,11 +94,17 @@ class SteadyLoad:
         tpot = token + np.where(self.apart, 0.0, occupied / generate)
         # A new session waits for the step in flight, then for its own prompt; one that comes from
         # elsewhere for its KV, then for the step in flight.
-        ttft = step + passing + self.handover
+        ttft = step + passing + self.handover + self._waiting(batch, tpot * generate)
         # Classes share the interruptions by their tokens, but each waits for its own prompt.
         own = passing - np.outer(self.mix.generate / generate, self.mix.arriving @ passing)
         own = np.where(self.apart, passing + self.handover, own)
         return Pace(tpot, ttft, tpot * self.mix.generate[:, None] + own)
+
+    def _waiting(self, batch: IntArray, lasting: FloatArray) -> FloatArray | float:
+        """Seconds for which a session of a closed loop waits to be let in."""
+        if not queues(self.problem):
+            return 0.0
+        return lasting * np.maximum(in_loop(self.problem, self.plans) / np.maximum(batch, 1) - 1, 0)
 
     def _step(self, batch: IntArray) -> tuple[FloatArray, FloatArray]:
         """Seconds of a step, and for each token that it makes."""
@@ -209,11 +187,11 @@ def _required(problem: Problem) -> float:
     return problem.workload.on_time_share - 1e-9
 
 
-def _upper(problem: Problem, plans: PlanTable) -> IntArray:
+def most_sessions(problem: Problem, plans: PlanTable) -> IntArray:
     """Largest batch worth trying: the plan's own, the closed loop's share, or the search bound."""
-    upper = MOST * plans.attention_dp
-    if problem.workload.concurrency is not None:
-        upper = np.minimum(upper, -(-problem.workload.concurrency // plans.replicas))
+    upper = in_loop(problem, plans)
+    if queues(problem):
+        upper = np.minimum(upper, admitted(problem, plans))
     if problem.workload.serving == "one_at_a_time":
         upper = np.ones_like(upper)
     return np.where(plans.batch > 0, np.minimum(upper, plans.batch), upper)
@@ -229,12 +207,13 @@ def fixed_batch(problem: Problem, plans: PlanTable) -> BoolArray:
 def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
     """Choose the batch of every plan, and take the closed form there."""
     load = SteadyLoad(model, problem, plans)
-    upper = _upper(problem, plans)
+    upper = most_sessions(problem, plans)
     in_memory = largest_true(load.fits, upper)
     useful = np.maximum(largest_true(load.fed, in_memory), np.minimum(in_memory, 1))
     in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), useful)
     fixed = fixed_batch(problem, plans)
-    batch = np.where(fixed, upper, _cheapest(load, in_time))
+    given = np.maximum(in_memory, 1) if queues(problem) else upper
+    batch = np.where(fixed, given, _cheapest(load, in_time))
     bound = _binding(load, batch, in_time, useful, upper)
     starved = ~fixed & (batch == useful) & (useful < in_memory)
     return _at(load, batch, np.where(starved, BOUNDS.index("prefill"), bound))
@@ -303,8 +282,11 @@ def _binding(
     limit = np.array([BOUNDS.index(name) for name in names])[np.argmin(lost, axis=0)]
     breaks = lost.min(axis=0) < 0
     below = np.where(breaks, limit, BOUNDS.index("cost"))
-    given = "concurrency" if load.problem.workload.concurrency is not None else "batch"
-    at_top = np.where(in_memory < upper, BOUNDS.index("memory"), BOUNDS.index(given))
+    closed = load.problem.workload.concurrency is not None
+    given = np.full_like(upper, BOUNDS.index("concurrency" if closed else "batch"))
+    if queues(load.problem):
+        given = np.where(upper < in_loop(load.problem, load.plans), BOUNDS.index("prefill"), given)
+    at_top = np.where(in_memory < upper, BOUNDS.index("memory"), given)
     unbounded = (in_memory == upper) & ~fixed_batch(load.problem, load.plans)
     at_top = np.where(unbounded, BOUNDS.index("none"), at_top)
     at_top = np.where(in_time < in_memory, limit, at_top)
@@ -348,8 +330,8 @@ def held(problem: Problem, plans: PlanTable, batch: IntArray) -> FloatArray:
 
 def least_held(problem: Problem, plans: PlanTable) -> FloatArray:
     """Sessions of each class on the busiest attention rank at the smallest batch that works."""
-    fixed = fixed_batch(problem, plans)
-    return held(problem, plans, np.where(fixed, _upper(problem, plans), 1))
+    fixed = fixed_batch(problem, plans) & (not queues(problem))
+    return held(problem, plans, np.where(fixed, most_sessions(problem, plans), 1))
 
 
 def fastest_slack(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from costmodels.base import CostModel, StepEstimate
 from costmodels.drafts import tokens_per_step
+from costmodels.engine_memory import chunk
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from specs.problem import Problem
 
@@ -151,9 +152,9 @@ def prompt_seconds(
     other through a pipeline: a chunk needs only the KV that the same stage has just written.
     """
     seconds, follows = np.zeros(len(plans)), np.zeros(len(plans))
-    chunks = np.where(plans.prefill_chunk > 0, np.minimum(plans.prefill_chunk, tokens), tokens)
-    for chunk in np.unique(chunks):
-        rows, size = np.flatnonzero(chunks == chunk), int(chunk)
+    chunks = chunk(problem, plans, tokens)
+    for size in map(int, np.unique(chunks)):
+        rows = np.flatnonzero(chunks == size)
         some = plans.take(rows)
         part = _Chunks(model, problem, some, sequences[rows], size, prefix, tokens)
         everyone = np.arange(rows.size)

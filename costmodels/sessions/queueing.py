@@ -1,0 +1,44 @@
+"""Closed loops of a serving engine, which lets sessions wait that find no room.
+
+All arrays have shape ``(plans,)``.
+"""
+
+import numpy as np
+
+from costmodels.engine_memory import chunk, limits
+from costmodels.plans import IntArray, PlanTable
+from costmodels.sessions.mix import Mix
+from specs.problem import Problem
+
+MOST = 2**20
+"""Largest batch per attention shard that is looked for."""
+
+
+def queues(problem: Problem) -> bool:
+    """Whether sessions of a closed loop that find no room wait in a serving engine."""
+    serving = problem.workload.serving == "continuous_batching"
+    return serving and problem.engine is not None and problem.workload.concurrency is not None
+
+
+def in_loop(problem: Problem, plans: PlanTable) -> IntArray:
+    """Sessions of a closed loop that the busiest instance holds; the search bound without one."""
+    if problem.workload.concurrency is None:
+        return MOST * plans.attention_dp
+    return -(-problem.workload.concurrency // plans.replicas)
+
+
+def admitted(problem: Problem, plans: PlanTable) -> IntArray:
+    """Sessions that the passes of a serving engine can keep decoding.
+
+    A step that decodes b sessions ends b/generate of them and must take in as many prompts: at
+    most one chunk on each attention shard. An engine also bounds the sequences of a pass.
+    """
+    engine = problem.engine
+    if engine is None:
+        return MOST * plans.attention_dp
+    mix, pass_ = Mix(problem), limits(problem, engine)
+    most = np.full(len(plans), float(pass_.sequences))
+    if mix.prompt:
+        brought = chunk(problem, plans, pass_.tokens) * (mix.arriving @ mix.generate) / mix.prompt
+        most = np.where(plans.prefill_replicas == 0, np.minimum(brought, most), most)
+    return np.maximum(plans.attention_dp * most, 1).astype(np.int64)

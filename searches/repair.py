@@ -107,6 +107,15 @@ def _class_knobs(problem: Problem) -> Iterator[Knob]:
             yield Knob(f"{base}.sessions", c.sessions, _LOAD, _whole_steps(c.sessions, 1))
 
 
+def _memory_knobs(problem: Problem) -> Iterator[Knob]:
+    for name, tier in problem.hardware.memory.tiers.items():
+        figure, current = "capacity", tier.capacity
+        # An engine goes by what the driver reports, where that is stated.
+        if problem.engine and tier.reported and name == problem.hardware.memory.working:
+            figure, current = "reported", tier.reported
+        yield Knob(f"hardware.memory.{name}.{figure}", current, frozenset({"memory"}))
+
+
 def _limit_knobs(problem: Problem) -> Iterator[Knob]:
     cards, most = problem.card_limit, problem.hardware.cards
     if cards < most:
@@ -129,11 +138,7 @@ def _limit_knobs(problem: Problem) -> Iterator[Knob]:
 
 def knobs(problem: Problem, found: Verdicts) -> list[Knob]:
     """Everything that could be loosened, quantities first."""
-    result = [
-        Knob(f"hardware.memory.{name}.capacity", tier.capacity, frozenset({"memory"}))
-        for name, tier in problem.hardware.memory.tiers.items()
-    ]
-    result += _class_knobs(problem)
+    result = [*_memory_knobs(problem), *_class_knobs(problem)]
     if problem.workload.concurrency:
         steps = _whole_steps(problem.workload.concurrency, 1)
         result.append(Knob("workload.concurrency", steps[0], _LOAD, steps))

@@ -58,6 +58,13 @@ def test_more_racks_make_room_for_an_instance_that_a_failure_spares(
     assert changes(done.document) == [{"limits.racks": 2}, {"limits.blast_radius": 1.0}]
 
 
+def test_an_engine_goes_by_what_the_driver_reports(planner: Any, spec: str) -> None:
+    engine = "engine={name: vllm, options: {gpu_memory_utilization: 0.1}}"
+    found = changes(planner("rank", spec, "--json", *sets(engine, "space.pp=[1]")).document)
+    assert any("hardware.memory.hbm.reported" in change for change in found)
+    assert not any("hardware.memory.hbm.capacity" in change for change in found)
+
+
 def test_the_conflict_in_words(planner: Any, spec: str) -> None:
     done = planner("rank", spec, *sets("limits.blast_radius=0.4"))
     assert done.code == 3

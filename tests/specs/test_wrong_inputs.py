@@ -56,7 +56,7 @@ CHANGED = [
     ("rules", ("space", "where"), "tp < 3", "space.where", "expected a list"),
     ("root key", ("limit",), {}, "limit", "unknown key. Did you mean 'limits'?"),
     ("nested key", ("assumptions", "overlp"), 1, "assumptions.overlp", "'overlap'?"),
-    ("word", ("assumptions", "overlap"), "some", "assumptions.overlap", "per_kind or whole"),
+    ("word", ("assumptions", "overlap"), "some", "assumptions.overlap", "whole_step or added"),
     ("overhead", ("assumptions", "overhead"), "abc", "assumptions.overhead", "in seconds"),
     ("band", ("assumptions", "overhead"), [{"upto": 1, "seconds": 1}],
      "assumptions.overhead[0].upto", "Did you mean 'up_to'?"),
@@ -131,6 +131,7 @@ SETS = [
     ("=3", "", "expected PATH=VALUE"),
     ("space..tp=3", "space..tp", "not a path"),
     ("space.tp=[1,", "space.tp", "not valid YAML"),
+    ("engine=vllm", "assumptions.activations", "must be left out with an engine"),
     ("hardware=hgx-h1000", "hardware", "Did you mean 'hgx-h100'?"),
 ]  # fmt: skip
 

@@ -31,6 +31,7 @@ RESOURCES: dict[str, str] = {
     "pipeline_wait": "pipeline",
     "overhead": "overhead",
     "launch": "overhead",
+    "vector": "overhead",
 }
 """Resource that a component of a step waits for; every other component is read from a memory."""
 
@@ -79,7 +80,7 @@ class MemoryEstimate:
     @cached_property
     def bytes(self) -> FloatArray:
         """Bytes needed on the fullest card."""
-        return np.sum(list(self.components.values()), axis=0)
+        return np.sum([np.zeros_like(self.capacity), *self.components.values()], axis=0)
 
     @cached_property
     def margin(self) -> FloatArray:

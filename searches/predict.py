@@ -105,7 +105,7 @@ def _estimates(
 
 def _estimate(model: CostModel, points: Sequence[Point]) -> tuple[Outcomes, BoolArray]:
     """Estimate points that differ in their plan alone."""
-    problem = _problem(points)
+    problem = problem_of(points)
     if isinstance(model, Checked):
         model.check(problem)
     plans = plans_of(problem, points)
@@ -134,7 +134,7 @@ def batches(model: CostModel, problem: Problem, plans: PlanTable) -> IntArray:
     return np.where(held > 0, held, most if closed else 1)
 
 
-def _problem(points: Sequence[Point]) -> Problem:
+def problem_of(points: Sequence[Point]) -> Problem:
     """Return the problem of some points, its space the values that their plans have."""
     space = {
         axis: list(dict.fromkeys(point.axes[axis] for point in points)) for axis in points[0].axes

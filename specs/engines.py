@@ -12,6 +12,7 @@ from specs.engine import EngineEntry, EngineMemory
 from specs.errors import SpecError, nearest, shown
 
 _KEYS = ("name", "version", "options")
+_MONTH = re.compile(r"20\d\d-[01]\d")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.+-]?[a-z]+\d*)*", re.IGNORECASE)
 
 
@@ -77,7 +78,12 @@ def _options(options: object, entry: EngineEntry) -> dict[str, tuple[str, Any]]:
 
 
 def _parsed(version: object) -> tuple[int, ...]:
-    """Return the numbers of a version, e.g. ``0.6.4.post1`` as (0, 6, 4)."""
+    """Return the numbers of a version, e.g. ``0.6.4.post1`` as (0, 6, 4).
+
+    The month of a build, e.g. ``2026-03``, counts as newer than every release.
+    """
+    if isinstance(version, str) and _MONTH.fullmatch(version):
+        return (int(version[:4]),)
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if match is None:
         raise SpecError.single(

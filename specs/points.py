@@ -42,7 +42,7 @@ class Point:
     ``concurrency``  sessions in flight over the deployment; ``None`` for as many as memory holds
     ``acceptance``   chances that drafts are accepted, where they were measured
     ``latencies``    start-up times that are assumed, by fabric level
-    ``tpot_s``, ``ttft_s``, ``tokens_per_s``  measured medians, or means where those are missing;
+    ``tpot_s``, ``ttft_s``, ``tokens_per_s``  measured means, or medians where those are missing;
                      ``tokens_per_s`` counts tokens made, of the whole deployment
     ``rules``        names in ``RULES`` that changed how the row is read
     """
@@ -131,7 +131,8 @@ class Point:
     def _engine(self) -> str | dict[str, Any]:
         if self.engine is None:
             return "none"
-        return {"name": self.engine} | ({"version": self.version} if self.version else {})
+        version = self.version or self.date[:7]
+        return {"name": self.engine} | ({"version": version} if version else {})
 
     def _assumptions(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -238,8 +239,8 @@ def _axes(layout: Layout) -> dict[str, int | str]:
 
 def _load(cells: Cells, lengths: Lengths, rules: set[str]) -> dict[str, Any]:
     """Load and measurements; a row must have a time per token or a throughput."""
-    tpot = cells.number("tpot_median_ms") or cells.number("tpot_ms")
-    ttft = cells.number("ttft_median_ms") or cells.number("ttft_ms")
+    tpot = cells.number("tpot_ms") or cells.number("tpot_median_ms")
+    ttft = cells.number("ttft_ms") or cells.number("ttft_median_ms")
     made = _tokens_per_s(cells)
     concurrency = cells.count("concurrency_or_global_batch")
     if tpot is None and made is None:

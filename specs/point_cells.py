@@ -36,10 +36,11 @@ _UNREAD = (
     *("prefill_tp", "prefill_ep", "prefill_dp_attention"),
 )
 
-COLUMNS: tuple[str, ...] = (
-    *(*_TEXTS, *_WORDS, *_SWITCHES, *_COUNTS, *_LENGTHS, *_TIMES, *_ACCEPTED, *_UNREAD),
-)
-"""Every column that a table may have; the last ones are kept for people and not read."""
+READ: tuple[str, ...] = (*(*_TEXTS, *_WORDS, *_SWITCHES, *_COUNTS, *_LENGTHS, *_TIMES, *_ACCEPTED),)
+"""Every column that is read."""
+
+COLUMNS: tuple[str, ...] = (*READ, *_UNREAD)
+"""Every column that a table may have; those that are not read are kept for people."""
 
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 

@@ -268,4 +268,8 @@ def _tokens_per_s(cells: Cells) -> float | None:
         return total
     if total is not None and kind == "total(in+out)" and isl and osl:
         return total * osl / (isl + osl)
-    return None
+    # Where prefill is apart, output is counted by the cards that decode.
+    apart = cells.text("mode") == "disagg"
+    cards = cells.number("decode_gpus" if apart else "n_gpus")
+    each = cells.number("output_tokens_per_s_per_gpu")
+    return each * cards if each and cards else None

@@ -306,6 +306,8 @@ def test_throughput_alone_is_an_open_load(point: Callable[..., Point]) -> None:
     assert "concurrency" not in p.spec()["workload"]
     both = point(AGG, **cells, throughput_kind="total(in+out)")
     assert both.tokens_per_s == pytest.approx(2000)
+    assert point(AGG, output_tokens_per_s_per_gpu="250").tokens_per_s == 2000
+    assert point(DISAGG, output_tokens_per_s_per_gpu="250").tokens_per_s == 8000
 
 
 @pytest.mark.parametrize(

@@ -353,11 +353,18 @@ class Reference(Collectives):
             rate = min(rate, memory.in_flight * memory.transaction / memory.latency)
         return rate
 
+    def reading(self, placed: str) -> float:
+        """Share of the rate of a memory that reads reach, of experts and of contexts apart."""
+        apart = {"experts": self.reached.experts_memory, "kv": self.reached.context_memory}
+        share = apart.get(placed)
+        return self.reached.memory if share is None else share
+
     def operator(self, tensor: str, flops: float, size: float, placed: str = "") -> Parts:
         """Computing and reading overlap inside one operator (6-2); ports work beside each other."""
         computes = flops / self.peak(tensor)
         placed = placed or PLACED.get(tensor, "weights")
-        here, taken = self.port(placed), size / self.read_rate(self.memory_of(placed))
+        rate = self.read_rate(self.memory_of(placed)) * self.reading(placed)
+        here, taken = self.port(placed), size / rate
         if placed == "engram" and not self.rows_share_a_port:
             taken = 0.0  # a pass waits for them instead
         ports = {self.port(name) for name in ("weights", "experts", "engram", "kv")}

@@ -6,7 +6,9 @@ Part of the reference that ``tests.reference`` describes. It knows levels behind
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
+from specs.assumptions import PhaseEfficiency
 from specs.fabric import Switch
 from specs.problem import Problem
 
@@ -53,29 +55,44 @@ def ceil(number: float, parts: float = 1) -> int:
 
 @dataclass(frozen=True)
 class Collectives:
-    """The groups of one plan of one problem."""
+    """The groups of one plan of one problem, as passes of one phase use them."""
 
     problem: Problem
     plan: Plan
+    phase: Literal["decode", "prefill"] = "decode"
 
     @property
-    def levels(self) -> list[tuple[int, float, float]]:
-        """Cards of one domain, α and β of each level, the innermost as large as planned."""
+    def reached(self) -> PhaseEfficiency:
+        """Shares of the peaks that this phase reaches."""
+        found: PhaseEfficiency = getattr(self.problem.assumptions.efficiency, self.phase)
+        return found
+
+    def levels(self, operation: str) -> list[tuple[int, float, float]]:
+        """Cards of one domain, α and β of each level, the innermost as large as planned.
+
+        Both are as the kernels of a collective find them: those of an All-to-All apart.
+        """
         innermost, *outer = self.problem.hardware.levels
         sizes = [self.plan.domain or innermost.size, *(level.size for level in outer)]
+        share, slower = self.reached.network, self.problem.assumptions.start_up.reduce
+        if operation == "all_to_all":
+            share = share if self.reached.alltoall is None else self.reached.alltoall
+            slower = self.problem.assumptions.start_up.alltoall
         found = []
         for size, level in zip(sizes, self.problem.hardware.levels, strict=True):
             assert level.latency is not None and level.bandwidth is not None
             # One chip joins all, so nobody is further away than another.
             assert isinstance(level.topology, Switch) and (level.topology.radix or size) >= size
-            found.append((size, level.latency, level.bandwidth * level.links))
+            rate = level.bandwidth * level.links
+            found.append((size, slower * level.latency, share * rate))
         return found
 
-    def legs(self, ranks: int, stride: int) -> list[tuple[float, float, int, int]]:
+    def legs(self, operation: str, ranks: int, stride: int) -> list[tuple[float, float, int, int]]:
         """Levels that a group crosses: α, β, the ranks that one domain joins, and those inside."""
         found, inner = [], 1
-        for size, alpha, beta in self.levels:
-            outer = ranks if size == self.levels[-1][0] else self.joined(ranks, stride, size)
+        levels = self.levels(operation)
+        for size, alpha, beta in levels:
+            outer = ranks if size == levels[-1][0] else self.joined(ranks, stride, size)
             if outer > inner:
                 found.append((alpha, beta, outer, inner))
             inner = outer
@@ -87,15 +104,15 @@ class Collectives:
         whole = self.plan.cards <= size
         return max(p for p in parts if whole or p == 1 or size % (p * stride) == 0)
 
-    def half_rings(self, ranks: int, stride: int, size: float) -> float:
+    def half_rings(self, operation: str, ranks: int, stride: int, size: float) -> float:
         """Fastest ReduceScatter by rings inside each other, meeting at any of the domain sizes.
 
         An innermost domain can be cut as if it were built in any of the smaller sizes listed.
         """
-        (whole, alpha, beta), *_ = self.levels
+        (whole, alpha, beta), *_ = self.levels(operation)
         smaller = [d for d in self.problem.hardware.levels[0].sizes if whole % d == 0 and d < whole]
         points = [(alpha, beta, self.joined(ranks, stride, d)) for d in smaller]
-        points += [(a, b, outer) for a, b, outer, _ in self.legs(ranks, stride)]
+        points += [(a, b, outer) for a, b, outer, _ in self.legs(operation, ranks, stride)]
 
         def best(inner: int, some: list[tuple[float, float, int]]) -> float:
             """Seconds from parts of ``inner`` ranks on, by whatever points come next."""
@@ -139,11 +156,11 @@ class Collectives:
         known = self.measured(operation, ranks, stride, size)
         if known is not None:
             return known
-        legs = self.legs(ranks, stride)
+        legs = self.legs(operation, ranks, stride)
         alpha, beta, _, _ = legs[-1]
         if operation == "all_to_all":
             return self.all_to_all(legs, size)
-        half = self.half_rings(ranks, stride, size)
+        half = self.half_rings(operation, ranks, stride, size)
         ring = (ranks - 1) * (alpha + size / (ranks * beta))
         if operation in ("all_gather", "reduce_scatter"):
             return min(ring, half)

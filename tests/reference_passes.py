@@ -1,7 +1,9 @@
 """Time of one decode step or one prefill, from the operators and collectives of its layers."""
 
 import math
+from dataclasses import replace
 
+from specs.assumptions import PhaseOverheads
 from specs.ffn import MoeFfn
 from specs.formats import BITS
 from specs.model import LayerGroup
@@ -181,6 +183,17 @@ class Passes(Reference):
                 looked_up = rows * table.lookups * table.row_bytes
                 found += self.operator("engram", 0, looked_up, placed="engram")
             found += self.products([Mat("engram", table.inputs, table.outputs)], rows)
+        return found + Parts(network=self.unexplained(group, rows))
+
+    def unexplained(self, group: LayerGroup, rows: float) -> float:
+        """Seconds of a layer that no peak explains and nothing hides."""
+        fixed = self.overheads
+        seconds = self.problem.assumptions.layer_launch + fixed.layer + rows * fixed.token_layer
+        return seconds + (fixed.moe_layer if isinstance(group.ffn, MoeFfn) else 0.0)
+
+    @property
+    def overheads(self) -> PhaseOverheads:
+        found: PhaseOverheads = getattr(self.problem.assumptions.overheads, self.phase)
         return found
 
     def edges(self, load: Load) -> tuple[Parts, Parts]:
@@ -199,9 +212,13 @@ class Passes(Reference):
         return first, last + self.elementwise(norms + 4 * joined.learned.fp32)
 
     def seconds(self, parts: Parts) -> float:
-        """Compute hides reads inside an operator, or over the whole stretch, on every port."""
-        if self.problem.assumptions.overlap == "whole_step":
+        """Compute hides reads inside an operator, over the whole stretch, or nowhere, by port."""
+        overlap = self.problem.assumptions.overlap
+        if overlap == "whole_step":
             return max(*parts.reads.values(), parts.computes) + parts.network
+        if overlap == "added":
+            return max(parts.reads.values()) + parts.computes + parts.network
+        assert overlap == "per_operator"
         return max(parts.longer.values()) + parts.network
 
     def forward(self, load: Load, parts: int) -> float:
@@ -234,7 +251,8 @@ class Passes(Reference):
             return 0.0
         rows = tokens * sum(table.lookups for table in tables)
         size = tokens * sum(table.lookups * table.row_bytes for table in tables)
-        seconds = max(size / self.read_rate(memory), rows / (memory.random_reads or math.inf))
+        rate = self.read_rate(memory) * self.reached.memory
+        seconds = max(size / rate, rows / (memory.random_reads or math.inf))
         if self.plan.engram_tier in ("hbm", "sram", "rom"):
             away = size * (1 - 1 / self.plan.stage)
             seconds += self.collective("all_to_all", self.plan.stage, 1, away)
@@ -252,13 +270,16 @@ class Passes(Reference):
         """Seconds until ``tokens`` tokens of each of ``sequences`` prompts are taken in."""
         rows = ceil(sequences, self.plan.attention_dp)
         load = Load(True, rows, sequences, tokens, prefix)
-        return self.forward(load, 1) + self.overhead(sequences)
+        taking_in = replace(self, phase="prefill")
+        return taking_in.forward(load, 1) + taking_in.overhead(sequences)
 
     def overhead(self, batch: int) -> float:
         overhead = self.problem.assumptions.overhead
+        beside = self.overheads.step + batch * self.overheads.sequence
         if not isinstance(overhead, tuple):
-            return overhead
-        return next(band.seconds for band in overhead if batch <= (band.up_to or math.inf))
+            return overhead + beside
+        bands = (band.seconds for band in overhead if batch <= (band.up_to or math.inf))
+        return next(bands) + beside
 
     def sends(self, size: float) -> list[float]:
         """Seconds of every hand-over between stages, each card to its counterpart."""
@@ -267,7 +288,7 @@ class Passes(Reference):
             cards = range(stage * self.plan.stage, (stage + 1) * self.plan.stage)
             alpha, beta = next(
                 (alpha, beta)
-                for domain, alpha, beta in self.levels
+                for domain, alpha, beta in self.levels("send")
                 if all(c // domain == (c + self.plan.stage) // domain for c in cards)
             )
             found.append(alpha + size / beta)

@@ -1,5 +1,7 @@
 """What the laws of passes and of sessions are stated with."""
 
+from math import lcm
+
 import numpy as np
 
 from costmodels.base import StepEstimate
@@ -52,6 +54,16 @@ def prefill(
 
 def outcomes(problem: Problem, plans: PlanTable) -> Outcomes:
     return WORKLOADS[problem.workload.kind].outcomes(MODEL, problem, plans)
+
+
+def period(problem: Problem) -> int:
+    """Tokens of context after which a pass has the same work beside its reads again.
+
+    Where a layer makes something of every r tokens (projected index keys), only the pass that
+    completes them does that work: the passes after it are a little shorter, until the next r
+    tokens are there. A pass grows over whole periods, and so does any sum of a period of passes.
+    """
+    return lcm(*(matrix.ratio for matrix in problem.model.matrices))
 
 
 def scaled(problem: Problem, path: str, factor: float) -> Problem:

@@ -20,6 +20,7 @@ from tests.costmodels.support import (
     decode,
     no_more,
     outcomes,
+    period,
     prefill,
     scaled,
 )
@@ -65,11 +66,13 @@ def test_a_faster_part_never_makes_a_pass_slower(
 def test_a_step_grows_with_batch_and_context(
     drawn: Drawn, batch: int, context: int, more: int
 ) -> None:
+    """Over whole periods of the model's compressed entries, one token for most models."""
     problem, plans = drawn
     here = decode(problem, plans, batch, context).seconds
     assert no_more(here, decode(problem, plans, batch + 1, context).seconds)
     assert no_more(here, decode(problem, plans, batch + more, context).seconds)
-    assert no_more(here, decode(problem, plans, batch, context + more).seconds)
+    longer = context + more * period(problem)
+    assert no_more(here, decode(problem, plans, batch, longer).seconds)
 
 
 @settings(max_examples=80)
@@ -77,10 +80,12 @@ def test_a_step_grows_with_batch_and_context(
 def test_a_prefill_grows_with_tokens_and_prefix(
     drawn: Drawn, tokens: int, prefix: int, more: int
 ) -> None:
+    """With any more tokens, and with whole periods of compressed entries more of prefix."""
     problem, plans = drawn
     here = prefill(problem, plans, tokens, prefix).seconds
     assert no_more(here, prefill(problem, plans, tokens + more, prefix).seconds)
-    assert no_more(here, prefill(problem, plans, tokens, prefix + more).seconds)
+    longer = prefix + more * period(problem)
+    assert no_more(here, prefill(problem, plans, tokens, longer).seconds)
 
 
 @settings(max_examples=60)

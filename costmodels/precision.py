@@ -84,13 +84,18 @@ def step_by_format(
     parts = _each(problem, plans, estimate)
     if len(parts) == 1:
         return parts[0][1]
-    follows = np.empty(len(plans))
+    return joined_steps(len(plans), parts)
+
+
+def joined_steps(plans: int, parts: list[tuple[IntArray, StepEstimate]]) -> StepEstimate:
+    """Join the estimates of parts of a table, each with its rows."""
+    follows = np.empty(plans)
     for rows, part in parts:
         follows[rows] = part.follows
     return StepEstimate(
-        _joined(len(plans), [(r, p.components) for r, p in parts]),
+        _joined(plans, [(r, p.components) for r, p in parts]),
         follows,
-        _joined(len(plans), [(r, p.work) for r, p in parts]),
+        _joined(plans, [(r, p.work) for r, p in parts]),
     )
 
 

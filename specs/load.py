@@ -40,7 +40,7 @@ _PARTS: dict[str, tuple[str, type[Spec]]] = {
 """Parts that may be named instead of written out: their kind in the catalogue, their shape."""
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json")
-_TABLE_SUFFIXES = (".csv",)
+_TABLE_SUFFIXES = (".csv", ".yaml", ".yml")
 _MOST_BASES = 8
 
 

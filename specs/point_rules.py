@@ -20,7 +20,7 @@ RULES: dict[str, str] = {
     "ranks_of_dp": "A blank DP under attention DP is what TP and PP leave of the cards.",
     "unrecorded": "A worker of several cards with TP 1 and EP 1 has a layout that was not "
     "recorded: up to 8 cards are taken as TP, more as attention DP and EP over all of them.",
-    "three_drafts": "MTP of unstated length drafts 3 tokens a step.",
+    "two_drafts": "MTP of unstated length drafts 2 tokens a step.",
     "stated_acceptance": "A stated acceptance is met by equal chances of all drafts.",
     "no_drafts": "Where drafting is not mentioned, there is none.",
     "fp8_kv": "TensorRT-LLM keeps KV in FP8 beside weights in FP8 or FP4.",
@@ -38,7 +38,7 @@ RULES: dict[str, str] = {
 }
 """Every rule by name: what it says. A point lists those that changed how it is read."""
 
-DRAFTS = 3
+DRAFTS = 2
 """Tokens drafted where a table does not say."""
 TENSOR_PARALLEL_MOST = 8
 """Cards of a worker that are taken as TP where its layout was not recorded."""
@@ -191,7 +191,7 @@ def drafts(cells: Cells, model: str, rules: set[str]) -> tuple[int, tuple[float,
         return 0, ()
     count = cells.count("mtp_tokens")
     if count is None:
-        rules.add("three_drafts")
+        rules.add("two_drafts")
         count = DRAFTS
     if count and point_names.model_of(model).draft is None:
         raise Refused(f"{model} has no module that drafts tokens in the catalogue")

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast, get_args
 from specs.documents import read_file
 from specs.errors import SpecError, nearest, shown
 
-Kind = Literal["models", "hardware", "workloads", "routing", "engines"]
+Kind = Literal["models", "hardware", "workloads", "routing", "engines", "calibrations"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """What the catalogue holds, as named in commands and in JSON."""
 
@@ -26,6 +26,7 @@ _SINGULAR = {
     "workloads": "workload",
     "routing": "routing",
     "engines": "engine",
+    "calibrations": "calibration",
 }
 _HERE = Path(__file__).parent
 _SUFFIX = ".yaml"

@@ -1,0 +1,163 @@
+"""What measured points say of the terms: times, and how they grow with each term.
+
+The time of a point is linear in its terms, up to the choice of an algorithm, so its derivatives at
+any values say all. They are taken by differences of the cost model itself: a fit can then never
+disagree with what is estimated later. Arrays have shape ``(points,)`` or ``(points, terms)``.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodels.calibration.effects import subject_of
+from costmodels.calibration.terms import TERMS, apply
+from costmodels.plans import FloatArray, IntArray, PlanTable
+from costmodels.precision import by_format
+from costmodels.roofline import RooflineModel
+from costmodels.sessions.steady import SteadyLoad
+from searches.exhaustive import Progress, tell_nobody
+from searches.predict import batches, plans_of, problem_of
+from specs.calibration import Subject
+from specs.errors import SpecError
+from specs.points import Point, Refused
+from specs.problem import Problem
+
+_STEP = 1.01
+"""Factor by which a term is changed to see what it does."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Points with their derivatives.
+
+    ``tpot``, ``ttft``  seconds for each unit of each term; ``ttft`` NaN where it is not estimated
+    ``batch``   sessions that an instance decodes together
+    ``cards``   cards of an instance
+    """
+
+    points: tuple[Point, ...]
+    subjects: tuple[Subject, ...]
+    tpot: FloatArray
+    ttft: FloatArray
+    batch: IntArray
+    cards: IntArray
+    failed: tuple[Refused, ...] = ()
+
+    def take(self, rows: Sequence[int] | IntArray) -> "Features":
+        """Return some points."""
+        index = np.asarray(rows, dtype=np.int64)
+        return Features(
+            tuple(self.points[i] for i in index),
+            tuple(self.subjects[i] for i in index),
+            self.tpot[index],
+            self.ttft[index],
+            self.batch[index],
+            self.cards[index],
+            self.failed,
+        )
+
+
+def features(
+    points: Sequence[Point],
+    values: Callable[[Subject], Mapping[str, float]],
+    progress: Progress = tell_nobody,
+) -> Features:
+    """Return the derivatives of all points at the terms that ``values`` gives for each.
+
+    A point that cannot be estimated is listed in ``failed`` and left out.
+    """
+    model = RooflineModel()
+    tpot = np.full((len(points), len(TERMS)), np.nan)
+    ttft = np.full((len(points), len(TERMS)), np.nan)
+    batch, cards = np.zeros(len(points), np.int64), np.zeros(len(points), np.int64)
+    subjects: dict[int, Subject] = {}
+    failed: list[Refused] = []
+    done = 0
+    for rows in _alike(points):
+        some = [points[i] for i in rows]
+        try:
+            batch[rows] = _decoding(model, some)
+            problem = problem_of(some)
+            plans = plans_of(problem, some)
+        except SpecError as error:
+            failed += [Refused(points[i].id, points[i].line, str(error)) for i in rows]
+            continue
+        cards[rows] = plans.cards
+        for at in _one_subject(problem, plans):
+            subject = _subject(problem, plans, at)
+            here = [rows[i] for i in at]
+            subjects |= dict.fromkeys(here, subject)
+            derived = _derived(model, problem, plans.take(at), batch[here], values(subject))
+            tpot[here], ttft[here] = derived
+        done += len(rows)
+        progress(done, len(points))
+    ttft[[bool(point.no_ttft) for point in points]] = np.nan
+    kept = sorted(subjects)
+    whole = Features(
+        tuple(points[i] for i in kept),
+        tuple(subjects[i] for i in kept),
+        tpot[kept],
+        ttft[kept],
+        batch[kept],
+        cards[kept],
+        tuple(failed),
+    )
+    return whole
+
+
+def _alike(points: Sequence[Point]) -> Iterator[list[int]]:
+    """Yield positions of points that differ in plan and concurrency alone."""
+    groups: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
+        spec = point.spec()
+        shared = {key: value for key, value in spec.items() if key not in ("name", "space")}
+        workload = {k: v for k, v in spec["workload"].items() if k != "concurrency"}
+        key = json.dumps(shared | {"workload": workload}, sort_keys=True)
+        groups.setdefault(key, []).append(index)
+    yield from groups.values()
+
+
+def _decoding(model: RooflineModel, points: Sequence[Point]) -> IntArray:
+    """Sessions that an instance of each point decodes together."""
+    found = np.zeros(len(points), np.int64)
+    for concurrency in {point.concurrency for point in points}:
+        rows = [i for i, point in enumerate(points) if point.concurrency == concurrency]
+        same = [points[i] for i in rows]
+        problem = problem_of(same)
+        found[rows] = batches(model, problem, plans_of(problem, same))
+    return found
+
+
+def _one_subject(problem: Problem, plans: PlanTable) -> Iterator[IntArray]:
+    """Yield the rows of each number format, drafting or not."""
+    keys = plans.precision * 2 + (plans.mtp > 0)
+    for key in np.unique(keys):
+        yield np.flatnonzero(keys == key)
+
+
+def _subject(problem: Problem, plans: PlanTable, rows: IntArray) -> Subject:
+    here = by_format(problem, plans.take(rows[:1]))[0].problem
+    return subject_of(here, bool(plans.mtp[rows[0]]))
+
+
+def _derived(
+    model: RooflineModel,
+    problem: Problem,
+    plans: PlanTable,
+    batch: IntArray,
+    values: Mapping[str, float],
+) -> tuple[FloatArray, FloatArray]:
+    """Derivatives of the time per token, and to the first token of a session that need not wait."""
+    open_load = problem.workload.model_copy(update={"concurrency": None})
+    problem = problem.model_copy(update={"workload": open_load})
+    base = SteadyLoad(model, apply(problem, values), plans).pace(batch)
+    tpot, ttft = np.zeros((len(plans), len(TERMS))), np.zeros((len(plans), len(TERMS)))
+    for column, (name, value) in enumerate(values.items()):
+        changed = {**values, name: value * _STEP}
+        pace = SteadyLoad(model, apply(problem, changed), plans).pace(batch)
+        unit = value * (_STEP - 1)
+        tpot[:, column] = (pace.tpot - base.tpot) / unit
+        ttft[:, column] = (pace.ttft.max(axis=0) - base.ttft.max(axis=0)) / unit
+    return tpot, ttft

@@ -1,0 +1,55 @@
+"""Cross-validation: every point is estimated by a fit that has seen none of its group.
+
+A group is a model on a machine with one pair of lengths. The groups of one model on one machine are
+dealt to folds in the order of their digests, so the split follows from the table alone and stands
+before anything is fitted. Estimates come from the cost model itself, as a user would get them.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from costmodels.calibrated import CalibratedModel
+from costmodels.plans import IntArray
+from searches.calibration.compose import compose
+from searches.calibration.features import Features
+from searches.calibration.fit import Priors, fit, observations
+from searches.exhaustive import Progress, tell_nobody
+from searches.predict import Predictions, predict
+from specs.points import Point
+
+FOLDS = 10
+"""Parts that the groups are dealt to; fewer where there are fewer groups."""
+
+
+def folds(points: Sequence[Point], parts: int = FOLDS) -> IntArray:
+    """Return the fold of each point."""
+    groups: dict[tuple[str, str], set[str]] = {}
+    for point in points:
+        groups.setdefault((point.model, point.machine), set()).add(point.fold_group)
+    fold: dict[str, int] = {}
+    for pair, lengths in groups.items():
+        first = _digest("/".join(pair))
+        for index, group in enumerate(sorted(lengths, key=_digest)):
+            fold[group] = (first + index) % parts
+    return np.array([fold[point.fold_group] for point in points], dtype=np.int64)
+
+
+def _digest(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
+
+
+def cross_validated(
+    found: Features, priors: Priors | None = None, progress: Progress = tell_nobody
+) -> Predictions:
+    """Estimate every point by the fit of the other folds."""
+    fold = folds(found.points)
+    models = {}
+    for number in np.unique(fold):
+        rest = found.take(np.flatnonzero(fold != number))
+        fitted = fit(observations(rest), priors)
+        models[int(number)] = CalibratedModel(compose(f"fold {number}", fitted, rest))
+        progress(len(models), len(np.unique(fold)))
+    of_point = {point.id: models[int(n)] for point, n in zip(found.points, fold, strict=True)}
+    return predict(found.points, lambda point: of_point[point.id])

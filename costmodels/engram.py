@@ -28,26 +28,30 @@ class Fetch:
     read: FloatArray
     exchange: FloatArray
 
-    def late(
-        self, without: FloatArray, charged: FloatArray, blocks: int, turns: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Seconds that ``turns`` passes wait for reading, and for the exchange.
+    @property
+    def seconds(self) -> FloatArray:
+        """Seconds until all rows are there."""
+        return self.read + self.exchange
 
-        Rows are asked for when a pass starts, and are late if they come after the first of so many
-        blocks, which take ``without`` seconds beside these reads. They take ``charged`` seconds
-        where the reads share a port with others; a pass waits for what that does not cover.
+    def late(self, passing: FloatArray, rest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds that a pass of ``passing`` seconds waits for reading, and for the exchange.
+
+        Rows are asked for when a pass starts. What follows its first block takes ``rest`` seconds
+        beside these reads, and starts when the rows are there.
         """
-        fetched = turns * (self.read + self.exchange)
-        waiting = without + np.maximum(fetched - without / blocks, 0.0)
-        wait = np.maximum(waiting - charged, 0.0)
-        exchanging = np.minimum(wait, turns * self.exchange)
+        wait = np.maximum(self.seconds + rest - passing, 0.0)
+        exchanging = np.minimum(wait, self.exchange)
         return wait - exchanging, exchanging
 
 
 def fetch(
-    problem: Problem, plans: PlanTable, pass_: Pass, efficiency: PhaseEfficiency
+    problem: Problem,
+    plans: PlanTable,
+    pass_: Pass,
+    efficiency: PhaseEfficiency,
+    turns: IntArray,
 ) -> Fetch | None:
-    """How long the rows that a pass looks up take; ``None`` without Engram tables.
+    """How long the rows that ``turns`` passes look up take; ``None`` without Engram tables.
 
     One read of each row, bounded by the bytes and by the random reads that the memory serves each
     second, after its latency. Rows in memory of single cards, dealt over a stage, then travel to
@@ -72,7 +76,7 @@ def fetch(
         if reading.tier in ON_CARD:
             between = _exchanged(problem, plans, size, efficiency)
             exchange = np.where(here, between, exchange)
-    return Fetch(read, exchange)
+    return Fetch(turns * read, turns * exchange)
 
 
 def _exchanged(

@@ -146,11 +146,6 @@ def _forward(
     for count, layer in zip(model.kind_counts, layers, strict=True):
         whole.join(layer.times(count))
     overlap = problem.assumptions.overlap
-    waits: dict[str, FloatArray] = {}
-    if rows := fetch(problem, plans, pass_, efficiency):
-        without, charged = whole.but("engram").seconds(overlap), whole.seconds(overlap)
-        reading, exchanging = rows.late(without, charged, model.layer_count, turns)
-        waits = {"engram_wait": reading, "engram_exchange": exchanging}
     whole.join(first)
     whole.join(last)
     components = {**whole.local(overlap), **whole.exchange}
@@ -160,9 +155,29 @@ def _forward(
         follows = _pipeline(
             problem, plans, pass_, (parts, turns), efficiency, layers, (first, last), components
         )
-    components |= {**waits, "overhead": overhead}
-    follows = sum(waits.values(), follows) + overhead
-    return StepEstimate(components, follows, {**whole.work, **whole.counts})
+    if rows := fetch(problem, plans, pass_, efficiency, turns):
+        passing = np.sum(list(components.values()), axis=0)
+        rest = _after_first_block(problem, plans, layers, (first, last))
+        reading, exchanging = rows.late(passing, rest + components.get("pipeline_send", 0.0))
+        components |= {"engram_wait": reading, "engram_exchange": exchanging}
+        # The first stage of a pipeline is taken until the rows of its pass are there.
+        waited = np.where(plans.pp > 1, rows.seconds, passing + reading + exchanging)
+        follows = np.maximum(follows, waited)
+    components["overhead"] = overhead
+    return StepEstimate(components, follows + overhead, {**whole.work, **whole.counts})
+
+
+def _after_first_block(
+    problem: Problem, plans: PlanTable, layers: list[Tally], edges: tuple[Tally, Tally]
+) -> FloatArray:
+    """Seconds on the cards of what follows the first of equal blocks, without Engram rows."""
+    model, overlap = problem.model, problem.assumptions.overlap
+    stack = empty(problem, plans)
+    for count, layer in zip(model.kind_counts, layers, strict=True):
+        stack.join(layer.but("engram").times(count))
+    later = stack.seconds(overlap) * (1 - 1 / model.layer_count)
+    first, last = (edge.seconds(overlap) for edge in edges)
+    return later + first + last
 
 
 def _pipeline(

@@ -1,4 +1,4 @@
-"""The command line: ``planner rank | explain | measure | check | schema | catalog | …``.
+"""The command line: ``planner rank | explain | measure | calibrate | check | schema | …``.
 
 Results go to stdout, progress and notes to stderr. Heavy packages load inside the commands, so
 that ``planner --help`` answers at once.
@@ -178,6 +178,37 @@ def accuracy(
     if out:
         for path in write(found, out):
             _note(f"wrote {path}")
+    if as_json:
+        _print_json(found.document())
+    else:
+        command.show(found)
+
+
+@app.command()
+def calibrate(
+    points: Annotated[Path, typer.Argument(help="CSV of measured points.", metavar="POINTS.csv")],
+    kernels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Fits of single kernels (JSON), as priors.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Calibration to write.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the calibration.")] = None,
+    validation: Annotated[
+        bool, typer.Option(help="Estimate each point by a fit that has not seen its group.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the inputs of the calibrated cost model to measured points."""
+    from planner import calibrate as command
+
+    command.check_options(out, name)
+    found = command.calibrate(points, kernels, name, validation)
+    if out:
+        words = [str(points), *(["--kernels", str(kernels)] if kernels else []), "-o", str(out)]
+        words += [*(["--name", name] if name else []), *([] if validation else ["--no-validation"])]
+        command.write(found, out, words)
+        _note(f"wrote {out}")
     if as_json:
         _print_json(found.document())
     else:

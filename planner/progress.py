@@ -12,8 +12,8 @@ _AFTER_S = 1.0
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Yield a function that takes plans done and plans in all."""
+def progress_bar(what: str = "plans") -> Iterator[Progress]:
+    """Yield a function that takes how many of ``what`` are done, and how many there are."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -30,14 +30,14 @@ def progress_bar() -> Iterator[Progress]:
 
     started = time.monotonic()
     bar = Bar(
-        TextColumn("plans"),
+        TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    task = bar.add_task("plans", total=None)
+    task = bar.add_task(what, total=None)
 
     def tell(done: int, total: int) -> None:
         if not bar.live.is_started and time.monotonic() - started > _AFTER_S:

@@ -42,8 +42,10 @@ class Point:
     ``concurrency``  sessions in flight over the deployment; ``None`` for as many as memory holds
     ``acceptance``   chances that drafts are accepted, where they were measured
     ``latencies``    start-up times that are assumed, by fabric level
-    ``tpot_s``, ``ttft_s``, ``tokens_per_s``  measured means, or medians where those are missing;
-                     ``tokens_per_s`` counts tokens made, of the whole deployment
+    ``tpot_s``       measured mean, or the median where there is none
+    ``ttft_s``       measured median, or the mean where there is none: the mean of few sessions in
+                     flight is that of their first, which all start at once
+    ``tokens_per_s`` tokens made, of the whole deployment
     ``rules``        names in ``RULES`` that changed how the row is read
     """
 
@@ -240,7 +242,7 @@ def _axes(layout: Layout) -> dict[str, int | str]:
 def _load(cells: Cells, lengths: Lengths, rules: set[str]) -> dict[str, Any]:
     """Load and measurements; a row must have a time per token or a throughput."""
     tpot = cells.number("tpot_ms") or cells.number("tpot_median_ms")
-    ttft = cells.number("ttft_ms") or cells.number("ttft_median_ms")
+    ttft = cells.number("ttft_median_ms") or cells.number("ttft_ms")
     made = _tokens_per_s(cells)
     concurrency = cells.count("concurrency_or_global_batch")
     if tpot is None and made is None:

@@ -215,17 +215,17 @@ class Passes(Reference):
         """Compute hides reads inside an operator, over the whole stretch, or nowhere, by port."""
         overlap = self.problem.assumptions.overlap
         if overlap == "whole_step":
-            return max(*parts.reads.values(), parts.computes) + parts.network
+            return max([*parts.reads.values(), parts.computes]) + parts.network
         if overlap == "added":
-            return max(parts.reads.values()) + parts.computes + parts.network
+            reads = max(parts.reads.values(), default=0.0)
+            return reads + parts.computes + parts.network
         assert overlap == "per_operator"
-        return max(parts.longer.values()) + parts.network
+        return max(parts.longer.values(), default=0.0) + parts.network
 
     def forward(self, load: Load, parts: int) -> float:
         """One pass through all stages, or the slowest stage for all parts of a batch (6-7)."""
         once = {id(g): self.layer(g, load) for stage in self.stages for g, _ in stage}
         stages = [sum((once[id(g)] * n for g, n in stage), Parts()) for stage in self.stages]
-        layers = self.seconds(sum(stages, Parts()))
         stack = groups(self.problem.model)
         without = self.seconds(
             sum((self.layer(g, load, rows_read=False) * g.count for g in stack), Parts())
@@ -238,10 +238,12 @@ class Passes(Reference):
         width = streams * self.problem.model.hidden
         sends = self.sends(self.tokens(load) * width * self.number("activations"))
         passing = max(sum(times) + sum(sends), parts * (max(times) + max(sends, default=0.0)))
-        # The first block cannot end before the rows are there, wherever they are counted.
-        first_block = without / sum(g.count for g in stack)
-        waiting = without + max(self.fetched(load) - first_block, 0.0)
-        return passing + max(waiting - layers, 0.0)
+        if not (fetched := self.fetched(load)):
+            return passing
+        # What follows the first block cannot start before the rows are there.
+        blocks = sum(g.count for g in stack)
+        later = without * (blocks - 1) / blocks + self.seconds(first) + self.seconds(last)
+        return max(passing, fetched + later + sum(sends))
 
     def fetched(self, load: Load) -> float:
         """Seconds until the rows of Engram tables are there, asked for when the pass starts."""

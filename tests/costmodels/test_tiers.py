@@ -1,5 +1,6 @@
 """Laws of memories beside the working one: their ports, their rates and their room."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,31 @@ def test_a_pass_waits_for_engram_rows_at_most_once(drawn: Drawn, batch: int, len
         before, after = (asked(p, plans, batch, length).seconds for p in (problem, slow))
         # Reads in flight over a longer time make a pool slower as well; a host has no window here.
         assert (after <= before + more + 1e-15).all()
+
+
+@pytest.mark.parametrize("overlap", ["per_operator", "per_kind", "whole_step", "added"])
+@pytest.mark.parametrize("axes", [{"pp": 2, "microbatches": 2}, {"tp": 2}])
+def test_waiting_for_engram_rows_never_makes_a_longer_context_shorter(
+    axes: dict[str, int], overlap: str
+) -> None:
+    """Neither where another stage is the slowest, nor where reads hide computing at the edges."""
+    attention = {"q_heads": 4, "kv_heads": 4, "head_dim": 32}
+    table = {"rows": 100, "row_bytes": 24.0, "lookups": 1, "inputs": 16, "outputs": 16}
+    wide, narrow = ({"kind": "dense", "intermediate": n} for n in (96_000, 96))
+    layers = [
+        {"count": 1, "attention": {"kind": "none"}, "ffn": wide, "engram": table},
+        {"count": 1, "attention": attention, "ffn": narrow},
+    ]
+    slow = {**HOST, "latency": 4e-4}
+    problem = problem_of(
+        cards=2, memory={"hbm": {"capacity": 1e9, "bandwidth": 1e11}, "host": slow}
+    )
+    problem = changed(problem, model={"layers": layers}, assumptions={"overlap": overlap})
+    plans = PlanTable.from_columns({"engram_tier": [TIERS.index("host")], **axes})
+    seconds = [decode(problem, plans, 2, context).seconds for context in range(0, 60_000, 5000)]
+    assert all(no_more(shorter, longer) for shorter, longer in pairwise(seconds))
+    latest = scaled(problem, "hardware.memory.host.latency", 10)
+    assert decode(latest, plans, 2, 0).components["engram_wait"][0] > 0
 
 
 def test_draft_experts_lie_where_they_are_read() -> None:

@@ -22,6 +22,10 @@ help:  ## this list
 rank: $(VENV)/.ready-run  ## rank plans for the example spec, report in out/ (SPEC=… OUT=… to choose)
 	@$(BIN)/planner rank $(SPEC) --out $(OUT)
 
+# Tests run one process a core, so threads of linear algebra would only wait for each other: two of
+# them on busy cores are ten times slower than one.
+test soak: export OPENBLAS_NUM_THREADS := 1
+
 test: $(VENV)/.ready-dev  ## all tests but the soak tests
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 

@@ -89,7 +89,8 @@ def blocks(subjects: Sequence[Subject]) -> tuple[Block, ...]:
             [_code(_part(s, deviation.fields), positions) for s in subjects], dtype=np.int64
         )
         block = Block(deviation, tuple(positions), code, membership(deviation.sets), start)
-        found.append(block)
+        if block.size:
+            found.append(block)
         start += block.size
     return tuple(found)
 

@@ -172,6 +172,9 @@ class Assumptions(Spec):
     )
     """Chance that the first, second, … drafted token is accepted, given those before it; the last
     value holds for all later ones."""
+    carried: Fraction = 1.0
+    """Share of the time of prompts that falls between the steps of a steady load and stretches
+    them; the rest passes while nobody decodes, as where sessions start and end together."""
     cp_layout: Literal["zigzag", "contiguous"] = "zigzag"
     """How context-parallel ranks share the causal triangle of a prefill."""
     steady_context: Literal["mean", "start"] = "mean"

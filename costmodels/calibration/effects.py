@@ -60,7 +60,7 @@ def values_for(calibration: Calibration, subject: Subject) -> dict[str, float]:
     for effect in calibration.effects:
         if holds(effect.of, subject):
             _multiply(found, effect.factors)
-    return {name: max(value, TERMS[name].least) for name, value in found.items()}
+    return {name: TERMS[name].bounded(value) for name, value in found.items()}
 
 
 def _multiply(values: dict[str, float], factors: Mapping[str, float]) -> None:

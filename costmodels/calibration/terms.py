@@ -1,7 +1,8 @@
 """The terms of a calibration: named inputs in which the time of a pass is linear.
 
 A *loss* is a peak over what is reached, 1 at least, and enters the assumptions as the share 1/loss;
-a *factor* multiplies stated start-up times; *seconds* are times of their own. Reads and computing
+a *factor* multiplies stated start-up times; *seconds* are times of their own; the *share* of the
+time of prompts that decode steps carry, 1 at most, multiplies that time. Reads and computing
 add up, so that the rate of a product rises with its rows m as m / (m + m½): few rows wait for the
 weights, many for the matrix units, with m½ where both take equally long. Experts follow the same
 curve in their tokens. Sources of the priors: closed forms fitted to kernel timings of H100, H200,
@@ -22,7 +23,7 @@ from specs.assumptions import (
 )
 from specs.problem import Problem
 
-Kind = Literal["loss", "factor", "seconds"]
+Kind = Literal["loss", "factor", "seconds", "share"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,15 @@ class Term:
     def least(self) -> float:
         """Smallest value that makes sense."""
         return 1.0 if self.kind == "loss" else 0.0
+
+    @property
+    def most(self) -> float:
+        """Largest value that makes sense."""
+        return 1.0 if self.kind == "share" else float("inf")
+
+    def bounded(self, value: float) -> float:
+        """Value, or the nearest that makes sense."""
+        return min(max(value, self.least), self.most)
 
     def leaf(self, value: float) -> float:
         """Value of the leaves."""
@@ -97,6 +107,9 @@ def _seconds(phase: str) -> tuple[Term, ...]:
 
 BOTH = ("decode", "prefill")
 
+CARRIED = "carried"
+"""Name of the share of the time of prompts that decode steps carry."""
+
 TERMS: dict[str, Term] = {
     term.name: term
     for term in (
@@ -104,6 +117,7 @@ TERMS: dict[str, Term] = {
         *_seconds("decode"),
         *_losses("prefill"),
         *_seconds("prefill"),
+        Term(CARRIED, "share", (CARRIED,), 0.9, ()),
         Term("start_up.reduce", "factor", ("start_up.reduce",), 2.0, BOTH),
         Term("start_up.alltoall", "factor", ("start_up.alltoall",), 3.0, BOTH),
     )
@@ -139,7 +153,7 @@ def apply(problem: Problem, values: Mapping[str, float]) -> Problem:
             here = tree
             for parent in parents:
                 here = here.setdefault(parent, {})
-            here[leaf] = term.leaf(max(value, term.least))
+            here[leaf] = term.leaf(term.bounded(value))
     efficiency, overheads = tree.get("efficiency", {}), tree.get("overheads", {})
     changed = {
         "overlap": "added",
@@ -152,6 +166,7 @@ def apply(problem: Problem, values: Mapping[str, float]) -> Problem:
             **{phase: PhaseOverheads(**overheads.get(phase, {})) for phase in BOTH}
         ),
         "start_up": StartUp(**tree.get("start_up", {})),
+        "carried": tree.get("carried", 1.0),
     }
     assumptions: Assumptions = problem.assumptions.model_copy(update=changed)
     return problem.model_copy(update={"assumptions": assumptions})

@@ -37,11 +37,15 @@ _LADDER = 24
 
 @dataclass(frozen=True)
 class Pace:
-    """Times at one batch; the arrays per class have shape ``(classes, plans)``."""
+    """Times at one batch; ``ttft`` and ``last`` have shape ``(classes, plans)``.
+
+    ``idle``  time of prompts in which a session waits and nobody decodes
+    """
 
     tpot: FloatArray
     ttft: FloatArray
     last: FloatArray
+    idle: FloatArray
 
 
 class SteadyLoad:
@@ -91,14 +95,17 @@ class SteadyLoad:
         step, token = self._step(np.maximum(batch, 1))
         passing, occupied = self.prompts(batch)
         generate = float(self.mix.arriving @ self.mix.generate)
-        tpot = token + np.where(self.apart, 0.0, occupied / generate)
+        occupied = np.where(self.apart, 0.0, occupied)
+        carried = self.problem.assumptions.carried
+        tpot = token + carried * occupied / generate
         # A new session waits for the step in flight, then for its own prompt; one that comes from
         # elsewhere for its KV, then for the step in flight.
         ttft = step + passing + self.handover + self._waiting(batch, tpot * generate)
         # Classes share the interruptions by their tokens, but each waits for its own prompt.
         own = passing - np.outer(self.mix.generate / generate, self.mix.arriving @ passing)
         own = np.where(self.apart, passing + self.handover, own)
-        return Pace(tpot, ttft, tpot * self.mix.generate[:, None] + own)
+        idle = (1 - carried) * occupied
+        return Pace(tpot, ttft, tpot * self.mix.generate[:, None] + own + idle, idle)
 
     def _waiting(self, batch: IntArray, lasting: FloatArray) -> FloatArray | float:
         """Seconds for which a session of a closed loop waits to be let in."""
@@ -118,7 +125,7 @@ class SteadyLoad:
         in_flight = batch * self.plans.replicas
         if self.problem.workload.concurrency is not None:
             in_flight = np.minimum(in_flight, self.problem.workload.concurrency)
-        lasting = pace.tpot * generate
+        lasting = pace.tpot * generate + pace.idle
         if self.problem.workload.concurrency is not None and self.apart.any():
             # Sessions whose prompts are taken in elsewhere are in flight as well.
             lasting = np.where(self.apart, self.mix.arriving @ pace.last, lasting)
@@ -149,7 +156,8 @@ class SteadyLoad:
         # The prefill makes the first token; else the first step does, in its whole time.
         steps = (self.mix.generate - prompted)[:, None] * token
         steps = steps + (1 - prompted)[:, None] * (step - token)
-        return Pace(token, np.where(prompted[:, None] > 0, passing, step), passing + steps)
+        first = np.where(prompted[:, None] > 0, passing, step)
+        return Pace(token, first, passing + steps, np.zeros_like(token))
 
     def slack(self, pace: Pace) -> dict[str, FloatArray]:
         """Margin to each kind of limit, shape ``(classes, plans)``; inf where there is none."""

@@ -70,7 +70,7 @@ def _terms(fitted: Fitted) -> Iterable[tuple[str, TermValue]]:
     told = dict(zip(TERMS, after < _TOLD * before, strict=True))
     for name, (log, deviation) in fitted.base().items():
         term = TERMS[name]
-        value = max(float(np.exp(log)), term.least)
+        value = term.bounded(float(np.exp(log)))
         low, high = np.exp(log - _NORMAL * deviation), np.exp(log + _NORMAL * deviation)
         yield (
             name,

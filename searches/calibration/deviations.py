@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodels.calibration.terms import SETS, TERMS
+from costmodels.calibration.terms import CARRIED, SETS, TERMS
 from costmodels.plans import FloatArray, IntArray
 from specs.calibration import Subject
 
@@ -34,18 +34,20 @@ class Deviation:
     spread: float
 
 
-_EACH = tuple(TERMS)
+_EACH = tuple(name for name in TERMS if name != CARRIED)
 _PHASES = ("decode", "prefill")
 _PARTS = ("dense", "experts", "attention", "launch")
 
 DEVIATIONS: tuple[Deviation, ...] = (
-    Deviation(("engine",), _EACH, 0.35),
-    Deviation(("card",), _EACH, 0.35),
-    Deviation(("engine", "card"), _EACH, 0.25),
+    Deviation(("engine",), _EACH, 0.2),
+    Deviation(("card",), _EACH, 0.2),
+    Deviation(("engine", "card"), _EACH, 0.15),
     Deviation(("model", "format"), _PHASES, 0.6),
     Deviation(("model", "format"), _PARTS, 0.35),
     Deviation(("model", "format", "engine", "card"), _PHASES, 0.5),
     Deviation(("model", "format", "engine", "card"), _PARTS, 0.25),
+    Deviation(("engine", "card"), (CARRIED,), 0.5),
+    Deviation(("model", "engine", "card"), (CARRIED,), 0.3),
     Deviation(("engine", "release"), _PHASES, 0.35),
     Deviation(("engine", "drafting"), ("decode",), 0.6),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodels.calibration.effects import subject_of
-from costmodels.calibration.terms import TERMS, apply
+from costmodels.calibration.terms import CARRIED, TERMS, apply
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import by_format
 from costmodels.roofline import RooflineModel
@@ -32,18 +32,26 @@ _STEP = 1.01
 class Features:
     """Points with their derivatives.
 
-    ``tpot``, ``ttft``  seconds for each unit of each term; ``ttft`` NaN where it is not estimated
+    ``step``    seconds of a decode step for each token, for each unit of each term
+    ``prompts`` seconds of other prompts for each token, likewise
+    ``ttft``    seconds to the first token, likewise; NaN where it is not estimated
     ``batch``   sessions that an instance decodes together
     ``cards``   cards of an instance
     """
 
     points: tuple[Point, ...]
     subjects: tuple[Subject, ...]
-    tpot: FloatArray
+    step: FloatArray
+    prompts: FloatArray
     ttft: FloatArray
     batch: IntArray
     cards: IntArray
     failed: tuple[Refused, ...] = ()
+
+    @property
+    def tpot(self) -> FloatArray:
+        """Slopes of the time per token where steps carry all prompts."""
+        return self.step + self.prompts
 
     def take(self, rows: Sequence[int] | IntArray) -> "Features":
         """Return some points."""
@@ -51,7 +59,8 @@ class Features:
         return Features(
             tuple(self.points[i] for i in index),
             tuple(self.subjects[i] for i in index),
-            self.tpot[index],
+            self.step[index],
+            self.prompts[index],
             self.ttft[index],
             self.batch[index],
             self.cards[index],
@@ -69,8 +78,7 @@ def features(
     A point that cannot be estimated is listed in ``failed`` and left out.
     """
     model = RooflineModel()
-    tpot = np.full((len(points), len(TERMS)), np.nan)
-    ttft = np.full((len(points), len(TERMS)), np.nan)
+    slopes = np.full((3, len(points), len(TERMS)), np.nan)
     batch, cards = np.zeros(len(points), np.int64), np.zeros(len(points), np.int64)
     subjects: dict[int, Subject] = {}
     failed: list[Refused] = []
@@ -89,22 +97,21 @@ def features(
             subject = _subject(problem, plans, at)
             here = [rows[i] for i in at]
             subjects |= dict.fromkeys(here, subject)
-            derived = _derived(model, problem, plans.take(at), batch[here], values(subject))
-            tpot[here], ttft[here] = derived
+            slopes[:, here] = _slopes(model, problem, plans.take(at), batch[here], values(subject))
         done += len(rows)
         progress(done, len(points))
-    ttft[[bool(point.no_ttft) for point in points]] = np.nan
+    slopes[2, [bool(point.no_ttft) for point in points]] = np.nan
     kept = sorted(subjects)
-    whole = Features(
+    return Features(
         tuple(points[i] for i in kept),
         tuple(subjects[i] for i in kept),
-        tpot[kept],
-        ttft[kept],
-        batch[kept],
-        cards[kept],
-        tuple(failed),
+        step=slopes[0, kept],
+        prompts=slopes[1, kept],
+        ttft=slopes[2, kept],
+        batch=batch[kept],
+        cards=cards[kept],
+        failed=tuple(failed),
     )
-    return whole
 
 
 def _alike(points: Sequence[Point]) -> Iterator[list[int]]:
@@ -142,22 +149,32 @@ def _subject(problem: Problem, plans: PlanTable, rows: IntArray) -> Subject:
     return subject_of(here, bool(plans.mtp[rows[0]]))
 
 
-def _derived(
+def _slopes(
     model: RooflineModel,
     problem: Problem,
     plans: PlanTable,
     batch: IntArray,
     values: Mapping[str, float],
-) -> tuple[FloatArray, FloatArray]:
-    """Derivatives of the time per token, and to the first token of a session that need not wait."""
+) -> FloatArray:
+    """Derivatives of step, prompts and time to the first token, shape ``(3, plans, terms)``.
+
+    The session is one that need not wait.
+    """
     open_load = problem.workload.model_copy(update={"concurrency": None})
     problem = problem.model_copy(update={"workload": open_load})
-    base = SteadyLoad(model, apply(problem, values), plans).pace(batch)
-    tpot, ttft = np.zeros((len(plans), len(TERMS))), np.zeros((len(plans), len(TERMS)))
+    generate = float(problem.workload.classes[0].generate)
+
+    def times(changed: Mapping[str, float]) -> FloatArray:
+        # Half of the prompts carried: what they take shows in both parts of the pace.
+        half = apply(problem, {**changed, CARRIED: 0.5})
+        pace = SteadyLoad(model, half, plans).pace(batch)
+        prompts = 2 * pace.idle / generate
+        return np.array([pace.tpot - prompts / 2, prompts, pace.ttft.max(axis=0)])
+
+    base = times(values)
+    found = np.zeros((3, len(plans), len(TERMS)))
     for column, (name, value) in enumerate(values.items()):
-        changed = {**values, name: value * _STEP}
-        pace = SteadyLoad(model, apply(problem, changed), plans).pace(batch)
-        unit = value * (_STEP - 1)
-        tpot[:, column] = (pace.tpot - base.tpot) / unit
-        ttft[:, column] = (pace.ttft.max(axis=0) - base.ttft.max(axis=0)) / unit
-    return tpot, ttft
+        if name != CARRIED:
+            changed = times({**values, name: value * _STEP})
+            found[:, :, column] = (changed - base) / (value * (_STEP - 1))
+    return found

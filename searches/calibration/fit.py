@@ -1,8 +1,8 @@
 """Robust least squares of the terms of a calibration to measured times.
 
-The logarithm of a time is fitted by that of a sum of terms, each an exponential of its parameters:
-log t = log Σ_k x_k exp(θ_k + deviations). Residuals count by soft-L1, deviations by their spread
-(MAP estimate); steps are Levenberg-Marquardt on sparse normal equations. Intervals come from the
+A time is fitted by a sum of terms, each an exponential of its parameters: t = Σ_k x_k exp(θ_k +
+deviations). Residuals are relative, 1 - t/measured, and count by soft-L1; deviations count by their
+spread (MAP estimate). Steps are Levenberg-Marquardt on sparse normal equations. Intervals come from the
 curvature at the optimum (Laplace's approximation), with the scale of the residuals that were found.
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from costmodels.calibration.terms import TERMS
+from costmodels.calibration.terms import CARRIED, TERMS
 from costmodels.plans import FloatArray, IntArray
 from searches.calibration.deviations import BASE_SPREAD, Block, blocks
 from searches.calibration.features import Features
@@ -42,10 +42,15 @@ _NEGLIGIBLE = 0.002
 
 @dataclass(frozen=True)
 class Observations:
-    """Measured times with their derivatives, shapes ``(observations,)`` and ``(…, terms)``."""
+    """Measured times with their derivatives, shapes ``(observations,)`` and ``(…, terms)``.
+
+    ``slopes``   of what passes in any case
+    ``carried``  of what passes in so far as steps carry it
+    """
 
     subjects: tuple[Subject, ...]
     slopes: FloatArray
+    carried: FloatArray
     seconds: FloatArray
     weights: FloatArray
 
@@ -61,7 +66,8 @@ def observations(found: Features) -> Observations:
     steps = np.flatnonzero(np.isfinite(tpot))
     return Observations(
         tuple(found.subjects[i] for i in (*steps, *first)),
-        np.concatenate([found.tpot[steps], found.ttft[first]]),
+        np.concatenate([found.step[steps], found.ttft[first]]),
+        np.concatenate([found.prompts[steps], np.zeros((len(first), len(TERMS)))]),
         np.concatenate([tpot[steps], ttft[first]]),
         np.concatenate(
             [np.where(pool[steps], _POOL_WEIGHT, 1.0), np.full(len(first), _TTFT_WEIGHT)]
@@ -154,10 +160,11 @@ class _Problem:
         return len(TERMS) + sum(block.size for block in self.blocks)
 
     @cached_property
-    def floor(self) -> FloatArray:
-        """Logarithm below which a term makes no sense."""
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Logarithms between which a term makes sense."""
         with np.errstate(divide="ignore"):
-            return np.log([term.least for term in TERMS.values()])
+            least = np.log([term.least for term in TERMS.values()])
+        return least, np.log([term.most for term in TERMS.values()])
 
     @cached_property
     def precision(self) -> FloatArray:
@@ -202,10 +209,15 @@ class _Problem:
             known = block.code >= 0
             if len(block.of):
                 values[known] += mine[block.code[known]] @ block.terms
-        parts = self.observed.slopes * np.exp(np.maximum(values, self.floor))
+        least, most = self.bounds
+        terms = np.exp(np.clip(values, least, most))
+        share = list(TERMS).index(CARRIED)
+        carried = self.observed.carried * terms * terms[:, share, None]
+        parts = self.observed.slopes * terms + carried
         seconds = parts.sum(axis=1)
-        # A term at its floor does not move.
-        moving = np.where(values > self.floor, parts, 0.0)
+        parts[:, share] = carried.sum(axis=1)
+        # A term at its bound does not move.
+        moving = np.where((values > least) & (values < most), parts, 0.0)
         return np.log(seconds), moving / seconds[:, None]
 
     def jacobian(self, shares: FloatArray) -> sparse.csr_matrix:
@@ -217,7 +229,7 @@ class _Problem:
         return sparse.csr_matrix((data, columns, pointers), shape=(len(shares), self.size))
 
     def residuals(self, theta: FloatArray) -> FloatArray:
-        found: FloatArray = np.log(self.observed.seconds) - self.logs(theta)[0]
+        found: FloatArray = 1 - np.exp(self.logs(theta)[0]) / self.observed.seconds
         return found
 
     def cost(self, theta: FloatArray, scale: float) -> float:
@@ -228,9 +240,10 @@ class _Problem:
     def normal(self, theta: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
         """Curvature and slope of the cost."""
         logs, shares = self.logs(theta)
-        residual = np.log(self.observed.seconds) - logs
+        ratio = np.exp(logs) / self.observed.seconds
+        residual = 1 - ratio
         weight = self.observed.weights / np.sqrt(1 + (residual / scale) ** 2) / scale**2
-        jacobian = self.jacobian(shares)
+        jacobian = self.jacobian(shares * ratio[:, None])
         curvature = (jacobian.T @ jacobian.multiply(weight[:, None]).tocsr()).toarray()
         curvature[np.diag_indices(self.size)] += self.precision
         return curvature, jacobian.T @ (weight * residual) - self.precision * (theta - self.middle)

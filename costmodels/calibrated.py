@@ -29,10 +29,8 @@ from specs import catalog, faults
 from specs.calibration import Calibration, Covered, Subject
 from specs.documents import read_file
 from specs.errors import SpecError, nearest
+from specs.load import CALIBRATION
 from specs.problem import Problem
-
-DEFAULT = "serving"
-"""Entry of the catalogue that is used unless another is named."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class CalibratedModel:
 
     name = "calibrated"
 
-    def __init__(self, options: str | Calibration = DEFAULT) -> None:
+    def __init__(self, options: str | Calibration = CALIBRATION) -> None:
         self.calibration = load(options) if isinstance(options, str) else options
         self.roofline = RooflineModel()
         self._parts = remembered(self._divided)

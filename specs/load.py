@@ -39,6 +39,9 @@ _PARTS: dict[str, tuple[str, type[Spec]]] = {
 }
 """Parts that may be named instead of written out: their kind in the catalogue, their shape."""
 
+CALIBRATION = "serving"
+"""Calibration that is used where a spec names no cost model and the calibration fits."""
+
 _FILE_SUFFIXES = (".yaml", ".yml", ".json")
 _TABLE_SUFFIXES = (".csv", ".yaml", ".yml")
 _MOST_BASES = 8
@@ -82,7 +85,19 @@ def resolve(
             found += error.faults
     if found:
         raise SpecError(found)
+    if "cost_model" not in raw and _is_calibrated(done):
+        done["cost_model"] = "calibrated"
     return done
+
+
+def _is_calibrated(written: Mapping[str, Any]) -> bool:
+    """Whether the catalogue holds a calibration of the engine on the machine's card."""
+    try:
+        pair = written["engine"]["name"], written["hardware"]["card"]["name"]
+    except (KeyError, TypeError):
+        return False
+    covered = catalog.entry("calibrations", CALIBRATION)["covered"]
+    return pair in {(cover["engine"], cover["card"]) for cover in covered}
 
 
 def _located(value: object, folder: Path, files: bool) -> object:

@@ -114,7 +114,8 @@ class Problem(Spec):
     uncertainty: Later = None
     """Distributions of figures, by their paths; not available in this version."""
     cost_model: str = "roofline"
-    """Registered cost model, with options after a colon."""
+    """Registered cost model, with options after a colon; ``calibrated`` if none is named and the
+    catalogue holds a calibration of the engine on the card."""
     search: Search = Search()
     """How the space is explored, and where."""
     fleet: Later = None

@@ -29,7 +29,8 @@ _SINGULAR = {
     "calibrations": "calibration",
 }
 _HERE = Path(__file__).parent
-_SUFFIX = ".yaml"
+_SUFFIXES = (".yaml", ".json")
+"""What people write, and what a program writes."""
 
 
 def _folder(kind: str) -> Path:
@@ -42,13 +43,14 @@ def _folder(kind: str) -> Path:
 
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of all entries of ``kind``, sorted."""
-    stems = (file.name.removesuffix(_SUFFIX) for file in _folder(kind).glob(f"*{_SUFFIX}"))
+    stems = {file.stem for file in _folder(kind).iterdir() if file.suffix in _SUFFIXES}
     return tuple(sorted(stem for stem in stems if NAME.fullmatch(stem)))
 
 
 @lru_cache(maxsize=256)
 def _read(kind: Kind, name: str) -> dict[str, Any]:
-    return read_file(_folder(kind) / f"{name}{_SUFFIX}")
+    written, made = (_folder(kind) / f"{name}{suffix}" for suffix in _SUFFIXES)
+    return read_file(written if written.exists() else made)
 
 
 def entry(kind: str, name: str) -> dict[str, Any]:

@@ -218,6 +218,18 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
             "space.tp=[2, 4]",
         ],
     ),
+    "experts_memory, context_memory and alltoall, step, sequence, layer, moe_layer, token_layer": (
+        RACK,
+        [
+            *_PROMPTS,
+            *_SPLIT,
+            # Reads and computing add up, so that every read shows.
+            "assumptions.overlap=added",
+            "assumptions.efficiency={decode: {experts_memory: 0.8, context_memory: 0.7, "
+            "alltoall: 0.6}, prefill: {experts_memory: 0.5, context_memory: 0.6, alltoall: 0.4}}",
+            "assumptions.overheads={decode: {sequence: 2 us, layer: 4 us}, prefill: {step: 1 ms}}",
+        ],
+    ),
     "the whole machine": (RACK, [*_SPLIT, "limits={}"]),
     "part of the machine": (
         BURST,

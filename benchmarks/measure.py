@@ -13,6 +13,7 @@ import numpy as np
 
 from constraints.space import Space
 from costmodels.plans import TIER_AXES, PlanTable
+from costmodels.base import cost_model
 from costmodels.roofline import RooflineModel
 from specs.load import load_problem
 from specs.problem import Problem
@@ -42,6 +43,10 @@ _OPEN_SERVING = (
 )
 
 
+ENGINE = ("engine=vllm", "assumptions.activations=estimated")
+"""Served by an engine that the shipped calibration covers on the cards of the examples."""
+
+
 def opened(spec: Path, more: tuple[str, ...] = ()) -> Problem:
     """Return the problem of ``spec`` with its main axes opened to all that divides."""
     moe = load_problem(spec).model.is_moe
@@ -60,12 +65,13 @@ def cold_rank_s(runs: int) -> float:
     return statistics.median(times)
 
 
-def decode_points_per_s(spec: Path, seconds: float) -> float:
-    """Rate of (plan, batch) points through ``RooflineModel.decode`` in chunks."""
-    problem = opened(spec)
+def decode_points_per_s(
+    spec: Path, seconds: float, name: str = "roofline", more: tuple[str, ...] = ()
+) -> float:
+    """Rate of (plan, batch) points through ``decode`` of a cost model in chunks."""
+    problem, model = opened(spec, more), cost_model(name)
     plans, batch = _chunk(Space(problem, RooflineModel()).plans())
     context = np.full(CHUNK, float(problem.workload.classes[0].context))
-    model = RooflineModel()
     calls = _calls_per_s(lambda: model.decode(problem, plans, batch, context).seconds, seconds)
     return calls * CHUNK
 

@@ -196,6 +196,22 @@ class Checked(Protocol):
         ...
 
 
+@runtime_checkable
+class Carrying(Protocol):
+    """A cost model that knows better than the assumptions what decode steps carry of prompts."""
+
+    def carried(self, problem: Problem, plans: PlanTable) -> FloatArray:
+        """Share of the time of prompts that stretches the steps of a steady load."""
+        ...
+
+
+def carried(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray | float:
+    """Return that share: of the cost model if it has one, else as the problem assumes."""
+    if isinstance(model, Carrying):
+        return model.carried(problem, plans)
+    return problem.assumptions.carried
+
+
 def model_of(problem: Problem) -> CostModel:
     """Return the cost model that a problem names, once its data are checked against the problem."""
     model = cost_model(problem.cost_model)

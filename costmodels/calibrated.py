@@ -120,6 +120,13 @@ class CalibratedModel:
             ),
         )
 
+    def carried(self, problem: Problem, plans: PlanTable) -> FloatArray:
+        """Share of the time of prompts that decode steps carry; see ``Assumptions.carried``."""
+        found = np.empty(len(plans))
+        for part in self._parts(problem, plans):
+            found[part.rows] = part.problem.assumptions.carried
+        return found
+
     def basis(
         self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray
     ) -> Basis:

@@ -25,6 +25,7 @@ WORDS = {
     "layer": "each layer",
     "moe_layer": "each layer with experts, further",
     "token_layer": "each token of a card in each layer",
+    "carried": "time of prompts that decode steps carry",
     "start_up.reduce": "start-up of reductions",
     "start_up.alltoall": "start-up of All-to-Alls",
 }
@@ -42,6 +43,8 @@ def written(term: str, value: float) -> str:
     match TERMS[term].kind:
         case "loss":
             return f"{100 / value:.0f} % of peak"
+        case "share":
+            return f"{100 * value:.0f} %"
         case "factor":
             return f"{value:.2g} x stated"
     return _seconds(value)
@@ -53,6 +56,8 @@ def span(term: str, interval: tuple[float, float]) -> str:
     match TERMS[term].kind:
         case "loss":
             return f"{100 / high:.0f} - {min(100 / low, 100.0):.0f} %"
+        case "share":
+            return f"{100 * low:.0f} - {100 * min(high, 1.0):.0f} %"
         case "factor":
             return f"{low:.2g} - {high:.2g}"
     return f"{_seconds(low)} - {_seconds(high)}"
@@ -67,13 +72,10 @@ def text(calibration: Calibration, command: str) -> str:
 
 def _yaml(key: str, value: Any) -> str:
     """Return one entry: names line by line, figures that belong together on one."""
-    names = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    figures = isinstance(value, dict | list) and not all(isinstance(item, str) for item in value)
+    together = None if figures or isinstance(value, dict) else False
     return yaml.safe_dump(
-        {key: value},
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=False if names else None,
-        width=100,
+        {key: value}, sort_keys=False, allow_unicode=True, default_flow_style=together, width=100
     )
 
 

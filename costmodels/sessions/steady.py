@@ -20,7 +20,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from costmodels.base import CostModel
+from costmodels.base import CostModel, carried
 from costmodels.drafts import tokens_per_step
 from costmodels.memory import largest_true
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
@@ -96,15 +96,15 @@ class SteadyLoad:
         passing, occupied = self.prompts(batch)
         generate = float(self.mix.arriving @ self.mix.generate)
         occupied = np.where(self.apart, 0.0, occupied)
-        carried = self.problem.assumptions.carried
-        tpot = token + carried * occupied / generate
+        share = carried(self.model, self.problem, self.plans)
+        tpot = token + share * occupied / generate
         # A new session waits for the step in flight, then for its own prompt; one that comes from
         # elsewhere for its KV, then for the step in flight.
         ttft = step + passing + self.handover + self._waiting(batch, tpot * generate)
         # Classes share the interruptions by their tokens, but each waits for its own prompt.
         own = passing - np.outer(self.mix.generate / generate, self.mix.arriving @ passing)
         own = np.where(self.apart, passing + self.handover, own)
-        idle = (1 - carried) * occupied
+        idle = (1 - share) * occupied
         return Pace(tpot, ttft, tpot * self.mix.generate[:, None] + own + idle, idle)
 
     def _waiting(self, batch: IntArray, lasting: FloatArray) -> FloatArray | float:

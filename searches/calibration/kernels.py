@@ -82,8 +82,9 @@ def kernels_of(raw: Raw) -> Kernels:
     priors: dict[str, dict[str, float]] = {}
     for name in names:
         system = _System(name, raw)
+        card = system.hardware.card.name
         if found := system.terms():
-            priors[system.hardware.card.name] = found
+            priors[card] = found
     if not priors:
         raise SpecError.single("", None, "holds no fits of kernels of any card")
     meta = _at(raw, "meta")

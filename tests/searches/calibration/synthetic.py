@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodels.calibrated import CalibratedModel
 from costmodels.calibration.effects import values_for
-from costmodels.calibration.terms import TERMS
+from costmodels.calibration.terms import CARRIED, TERMS
 from searches.calibration.features import Features, features
 from searches.predict import predict
 from specs.calibration import Calibration, Covered, Effect, FitError, Subject, TermValue
@@ -100,17 +100,35 @@ def derived(some: tuple[Point, ...]) -> Features:
     return features(some, lambda subject: PRIORS)
 
 
+def per_token(found: Features, values: Mapping[Subject, Mapping[str, float]]) -> np.ndarray:
+    """Times per token that the derivatives of points and some terms stand for."""
+    terms = np.array([[*values[subject].values()] for subject in found.subjects])
+    share = terms[:, list(TERMS).index(CARRIED)]
+    whole: np.ndarray = (found.step * terms).sum(1) + share * (found.prompts * terms).sum(1)
+    return whole
+
+
+def first_token(found: Features, values: Mapping[Subject, Mapping[str, float]]) -> np.ndarray:
+    """Times to the first token, likewise."""
+    terms = np.array([[*values[subject].values()] for subject in found.subjects])
+    whole: np.ndarray = (found.ttft * terms).sum(1)
+    return whole
+
+
+def terms_of(known: Calibration, found: Features) -> dict[Subject, dict[str, float]]:
+    return {subject: values_for(known, subject) for subject in set(found.subjects)}
+
+
 def lasting(found: Features, known: Calibration, noise: float = 0.0, seed: int = 0) -> Features:
     """The points with the times that known terms and some noise give them."""
-    terms = {s: np.array([*values_for(known, s).values()]) for s in set(found.subjects)}
-    values = np.array([terms[subject] for subject in found.subjects])
-    factors = np.exp(np.random.default_rng(seed).normal(0, noise, (2, len(values))))
-    tpot, ttft = (found.tpot * values).sum(1), (found.ttft * values).sum(1)
+    terms = terms_of(known, found)
+    factors = np.exp(np.random.default_rng(seed).normal(0, noise, (2, len(found.points))))
+    tpot, ttft = per_token(found, terms) * factors[0], first_token(found, terms) * factors[1]
     return replace(
         found,
         points=tuple(
             replace(point, tpot_s=float(a), ttft_s=float(b))
-            for point, a, b in zip(found.points, tpot * factors[0], ttft * factors[1], strict=True)
+            for point, a, b in zip(found.points, tpot, ttft, strict=True)
         ),
     )
 
@@ -127,9 +145,9 @@ def random_effects(found: Features, seed: int, spread: float = 0.3) -> Effects:
 
 
 def random_terms(seed: int, spread: float = 0.25) -> dict[str, float]:
-    """Terms about their priors, none below what makes sense."""
+    """Terms about their priors, within what makes sense."""
     logs = np.random.default_rng(seed).normal(0, spread, len(TERMS))
     return {
-        name: max(term.prior * float(np.exp(log)), term.least * 1.05)
+        name: min(max(term.prior * float(np.exp(log)), term.least * 1.05), term.most * 0.95)
         for (name, term), log in zip(TERMS.items(), logs, strict=True)
     }

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from costmodels.calibration.terms import TERMS
 from costmodels.plans import FloatArray
+from planner.calibration_tables import show_covered, show_terms
 from planner.progress import progress_bar
 from planner.tables import open_console
 from results import calibration as report
@@ -23,8 +22,8 @@ from searches.calibration.compose import compose, fit_error
 from searches.calibration.features import Features, features
 from searches.calibration.fit import fit, observations
 from searches.calibration.kernels import Kernels, read_kernels
-from searches.calibration.validate import cross_validated
-from searches.predict import Predictions
+from searches.calibration.validate import held_out
+from searches.predict import ModelOf, Predictions, predict
 from specs.calibration import Calibration, FitError
 from specs.errors import SpecError
 from specs.points import Point, Points, Refused, read_points
@@ -41,13 +40,15 @@ class Calibrated:
 
     ``points``   the table, all its rows
     ``refused``  rows that tell too little, or that no plan can be made of
-    ``error``    cross-validated error of the time per token, if it was asked for
+    ``held_out`` the model of each point that has not seen its group, if it was asked for
+    ``error``    error of the time per token of those models
     ``far``      points that estimates miss by more than a factor of two
     """
 
     calibration: Calibration
     points: Points
     refused: tuple[Refused, ...]
+    held_out: ModelOf | None
     error: FitError | None
     far: tuple[Point, ...]
 
@@ -91,10 +92,11 @@ def calibrate(
     # Points without an estimate do not count.
     check_points(found.points, points.file, validate)
     check_times(found, points.file)
-    judged = None
+    held, judged = None, None
     if validate:
         with progress_bar("folds") as progress:
-            judged = cross_validated(found, known.priors, progress)
+            held = held_out(found, known.priors, progress)
+        judged = predict(found.points, held)
     fitted = fit(observations(found), known.priors)
     calibration = compose(
         _named(name, path),
@@ -115,6 +117,7 @@ def calibrate(
         calibration,
         points,
         (*points.refused, *unused, *found.failed),
+        held,
         fit_error(np.exp(ratio[np.isfinite(ratio)])) if judged else None,
         tuple(far_from_fit(found, ratio)),
     )
@@ -188,9 +191,8 @@ def show(found: Calibrated) -> None:
             f"by {e.mape:.1%} on average (median {e.median:.1%}, nine in ten within {e.p90:.1%}, "
             f"bias {e.bias:+.1%})."
         )
-    console.print(_terms(made))
-    console.print(_covered(made, found.error is not None))
-    _show_unknown(console, made)
+    show_terms(console, made)
+    show_covered(console, made)
     if found.far:
         rows = ", ".join(str(point.line) for point in found.far[:12])
         more = " …" if len(found.far) > 12 else ""
@@ -202,49 +204,3 @@ def show(found: Calibrated) -> None:
         lines = ", ".join(str(row.line) for row in refused[:8])
         more = " …" if len(refused) > 8 else ""
         console.print(f"not used, {len(refused)}: {reason} (rows {lines}{more})", markup=False)
-
-
-def _terms(made: Calibration) -> Table:
-    table = Table(title="Terms, over all data", title_justify="left", box=None, pad_edge=False)
-    for head in ("", "value", "95 % between", "prior", "told by"):
-        table.add_column(head, justify="left" if head in ("", "told by") else "right")
-    for name, term in made.terms.items():
-        table.add_row(
-            report.words(name),
-            report.written(name, term.value),
-            report.span(name, term.interval),
-            report.written(name, term.prior),
-            "data" if term.identified else "prior",
-        )
-    return table
-
-
-def _covered(made: Calibration, judged: bool) -> Table:
-    table = Table(title="What is covered", title_justify="left", box=None, pad_edge=False)
-    heads = ("engine", "card", "points", "models", "batch", "off by", "p90", "bias")
-    for head in heads:
-        table.add_column(head, justify="left" if head in heads[:2] else "right")
-    for pair in made.covered:
-        e = pair.tpot
-        figures = (f"{e.mape:.1%}", f"{e.p90:.1%}", f"{e.bias:+.1%}") if judged else ("",) * 3
-        batch = f"{pair.batch[0]:.0f} - {pair.batch[1]:.0f}"
-        table.add_row(
-            pair.engine, pair.card, f"{pair.points:,}", str(len(pair.models)), batch, *figures
-        )
-    return table
-
-
-def _show_unknown(console: Console, made: Calibration) -> None:
-    """Say which terms stay at what all data, or the prior, say of them."""
-    base = {name for name, term in made.terms.items() if not term.identified}
-    if base:
-        console.print(
-            f"Told by the prior, over all data: {_listed(base)}. These terms stay near it."
-        )
-    for pair, terms in report.by_pair(made.not_identified).items():
-        if further := set(terms) - base:
-            console.print(f"Of {pair} the data do not identify, besides: {_listed(further)}")
-
-
-def _listed(terms: set[str]) -> str:
-    return ", ".join(name for name in TERMS if name in terms)

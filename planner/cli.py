@@ -161,6 +161,14 @@ def accuracy(
         str,
         typer.Option(metavar="KEY=VALUE,...", help="Points to compare, e.g. hardware=H200-SXM."),
     ] = "",
+    cross_validate: Annotated[
+        bool,
+        typer.Option(
+            "--cross-validate",
+            help="Fit the calibrated model to the table, and estimate each point by a fit that "
+            "has not seen its model, machine and lengths together. Takes minutes.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the table of points, figures and a picture.")
     ] = None,
@@ -173,8 +181,13 @@ def accuracy(
     chosen = command.conditions(where)
     if out:
         _writable(out)
+    held, name = None, cost_model or "roofline"
+    if cross_validate:
+        from planner.calibrate import calibrate as fitted
+
+        held, name = fitted(points).held_out, "calibrated, cross-validated"
     with _progress() as progress:
-        found = command.compare(points, cost_model or "roofline", chosen, progress=progress)
+        found = command.compare(points, name, chosen, model_of=held, progress=progress)
     if out:
         for path in write(found, out):
             _note(f"wrote {path}")
@@ -240,7 +253,8 @@ def catalog(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="models, hardware, workloads, routing, engines, cost-models or constraints."
+            help="models, hardware, workloads, routing, engines, calibrations, cost-models or "
+            "constraints."
         ),
     ] = None,
     name: Annotated[str | None, typer.Argument(help="Entry to show whole.")] = None,

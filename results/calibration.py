@@ -65,9 +65,14 @@ def span(term: str, interval: tuple[float, float]) -> str:
 
 def text(calibration: Calibration, command: str) -> str:
     """Return a calibration as YAML with short numbers, after what made it."""
-    found = _short(calibration.model_dump(exclude_none=True, exclude_defaults=True))
     header = f"# Written on {calibration.date} by\n#   {' '.join(command.split())}\n"
-    return header + "".join(_yaml(key, value) for key, value in found.items())
+    return header + "".join(_yaml(key, value) for key, value in plain(calibration).items())
+
+
+def plain(calibration: Calibration) -> dict[str, Any]:
+    """Return a calibration as plain data with short numbers."""
+    found: dict[str, Any] = _short(calibration.model_dump(exclude_none=True, exclude_defaults=True))
+    return found
 
 
 def _yaml(key: str, value: Any) -> str:

@@ -16,7 +16,7 @@ from searches.calibration.compose import compose
 from searches.calibration.features import Features
 from searches.calibration.fit import Priors, fit, observations
 from searches.exhaustive import Progress, tell_nobody
-from searches.predict import Predictions, predict
+from searches.predict import ModelOf
 from specs.points import Point
 
 FOLDS = 10
@@ -40,16 +40,20 @@ def _digest(text: str) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
 
 
-def cross_validated(
+def held_out(
     found: Features, priors: Priors | None = None, progress: Progress = tell_nobody
-) -> Predictions:
-    """Estimate every point by the fit of the other folds."""
+) -> ModelOf:
+    """Return what gives each point the model of a fit that has not seen its group.
+
+    A point that is not among ``found`` gets the model of the first fold, which has not seen it.
+    """
     fold = folds(found.points)
+    numbers = np.unique(fold)
     models = {}
-    for number in np.unique(fold):
+    for done, number in enumerate(numbers, 1):
         rest = found.take(np.flatnonzero(fold != number))
         fitted = fit(observations(rest), priors)
         models[int(number)] = CalibratedModel(compose(f"fold {number}", fitted, rest))
-        progress(len(models), len(np.unique(fold)))
+        progress(done, len(numbers))
     of_point = {point.id: models[int(n)] for point, n in zip(found.points, fold, strict=True)}
-    return predict(found.points, lambda point: of_point[point.id])
+    return lambda point: of_point.get(point.id, models[int(numbers[0])])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from searches.calibration.features import Features
-from searches.calibration.validate import cross_validated, folds
+from searches.calibration.validate import folds, held_out
+from searches.predict import predict
 from specs.points import read_points
 from tests.searches.calibration.synthetic import (
     calibration,
@@ -64,7 +65,8 @@ def test_each_point_is_estimated_by_the_fit_of_the_other_folds(
     take = Features.take
     monkeypatch.setattr(Features, "take", lambda self, rows: watched(take(self, rows)))
     told: list[tuple[int, int]] = []
-    judged = cross_validated(found, progress=lambda done, total: told.append((done, total)))
+    held = held_out(found, progress=lambda done, total: told.append((done, total)))
+    judged = predict(found.points, held)
     groups = {p.fold_group for p in found.points}
     left_out = [groups - s for s in seen if groups - s and len(groups - s) < len(groups) / 2]
     assert set().union(*left_out) == groups
@@ -89,7 +91,7 @@ def test_a_point_moves_no_estimate_of_its_own_fold() -> None:
             for p, n in zip(found.points, fold, strict=True)
         ),
     )
-    before, after = cross_validated(found).tpot_s, cross_validated(spoilt).tpot_s
+    before, after = (predict(some.points, held_out(some)).tpot_s for some in (found, spoilt))
     assert after[fold == fold[0]] == pytest.approx(before[fold == fold[0]], rel=1e-9)
     assert not np.allclose(after[fold != fold[0]], before[fold != fold[0]], rtol=1e-3)
 

@@ -2,8 +2,8 @@
 
 A time is fitted by a sum of terms, each an exponential of its parameters: t = Σ_k x_k exp(θ_k +
 deviations). Residuals are relative, 1 - t/measured, and count by soft-L1; deviations count by their
-spread (MAP estimate). Steps are Levenberg-Marquardt on sparse normal equations. Intervals come from the
-curvature at the optimum (Laplace's approximation), with the scale of the residuals that were found.
+spread (MAP estimate). Steps are Levenberg-Marquardt on sparse normal equations. Intervals come from
+the curvature at the optimum (Laplace's approximation), with the scale of the residuals found.
 """
 
 from collections.abc import Mapping

@@ -57,3 +57,9 @@ def held_out(
         progress(done, len(numbers))
     of_point = {point.id: models[int(n)] for point, n in zip(found.points, fold, strict=True)}
     return lambda point: of_point.get(point.id, models[int(numbers[0])])
+
+
+def left_out(found: Features, name: str, priors: Priors | None = None) -> CalibratedModel:
+    """Return the model of a fit that has seen all points but one."""
+    rest = found.take([i for i, point in enumerate(found.points) if point.id != name])
+    return CalibratedModel(compose(f"without {name}", fit(observations(rest), priors), rest))

@@ -181,7 +181,7 @@ def accuracy(
     chosen = command.conditions(where)
     if out:
         _writable(out)
-    held, name = None, cost_model or "roofline"
+    held, name = None, cost_model or "calibrated"
     if cross_validate:
         from planner.calibrate import calibrate as fitted
 

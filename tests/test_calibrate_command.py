@@ -176,7 +176,7 @@ WRONG: dict[str, tuple[Change, tuple[str, ...], str]] = {
     "seconds": (times(1e-3), (), "column tpot_ms: its values do not look like milliseconds"),
     "one row in us": (times(1e3, 5), (), "row 5, tpot_ms: looks like another unit"),
     "one row in s": (times(1e-3, 7), (), "row 7, tpot_ms: looks like another unit"),
-    "an outlier": (times(60, 6), (), "row 6, tpot_ms: an outlier"),
+    "an outlier": (times(130, 6), (), "row 6, tpot_ms: an outlier"),
     "no name": (drop(99), ("--name", " "), "--name: must have 1 to 120 characters"),
     "no folder": (drop(99), ("-o", "nowhere/calibration.yaml"), "no such folder"),
     "another ending": (drop(99), ("-o", "calibration.csv"), "must end in .yaml"),

@@ -14,7 +14,7 @@ from costmodels.operators import ffn
 from costmodels.operators.work import between
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
-from costmodels.sharding import expert_width
+from costmodels.sharding import entry_bytes, expert_width
 from specs.attention import LinearAttention
 from specs.engine import BatchLimits, Engine, batch_limits
 from specs.ffn import DenseFfn, MoeFfn
@@ -87,7 +87,8 @@ def _activations(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArr
     """Peak of the pass that an engine tries at start-up: its tokens, or its samples.
 
     The tokens of the largest pass keep three residual streams and the widest network, a gated one
-    with its product. Sampling follows when they are gone, for as many sequences as a pass may have.
+    with its product; an indexer adds its scores. Sampling follows when they are gone, for as many
+    sequences as a pass may have.
     """
     model, pass_ = problem.model, limits(problem, engine)
     widest: FloatArray = np.zeros(len(plans))
@@ -101,7 +102,21 @@ def _activations(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArr
         widest = np.maximum(widest, between(matrices, plans))
     numbers = pass_.tokens / plans.cp * (3 * model.residual_width + widest)
     sampled = pass_.sequences * model.vocab * engine.memory.logit_bytes
-    return np.maximum(numbers * model.formats.activations.bytes_per_number, sampled)
+    scored, gathered = _indexer(problem, engine, plans)
+    passing = numbers * model.formats.activations.bytes_per_number + scored
+    return np.maximum(passing, sampled) + gathered
+
+
+def _indexer(problem: Problem, engine: Engine, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
+    """Scores that an indexer works on in a pass, and index keys that stay gathered for it."""
+    model, memory = problem.model, engine.memory
+    key: FloatArray = np.zeros(len(plans))
+    for attention in dict.fromkeys(kind.attention for kind in model.kinds):
+        for stream in attention.parts(model.hidden, "prefill").streams:
+            if stream.tensor == "index":
+                key = np.maximum(key, entry_bytes(model, stream, plans))
+    scores: FloatArray = np.where(key > 0, memory.index_scores, 0.0)
+    return scores, memory.index_sessions * problem.longest * key
 
 
 def _context(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArray:
@@ -149,6 +164,13 @@ def expert_padding(problem: Problem, engine: Engine, plans: PlanTable) -> list[F
             factor = factor * _padded(side, memory.expert_hidden_multiple)
         found.append(factor)
     return found
+
+
+def table_cards(problem: Problem, engine: Engine, cards: IntArray) -> IntArray:
+    """Cards that the rows of a table are dealt over, of the ``cards`` that could hold some."""
+    if engine.memory.tables_over == "stage":
+        return cards
+    return np.minimum(cards, problem.hardware.server.cards)
 
 
 def _padded(width: IntArray, multiple: int) -> FloatArray:

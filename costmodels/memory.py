@@ -62,6 +62,7 @@ class _Stages:
     ``rows``     positions of the plans
     ``weights``  bytes of weights by memory, shape ``(stages, rows)``
     ``session``  bytes of one session of each class, shape ``(classes, stages, rows)``
+    ``flying``   bytes of KV of the tokens in flight, once, shape ``(stages, rows)``
     ``least``    bytes of KV that must fit even so, shape ``(stages, rows)``: an engine refuses to
                  start unless its pool holds one session of the longest that it admits
     ``keeps``    by memory, which plans keep their sessions there; ``None``: all
@@ -70,6 +71,7 @@ class _Stages:
     rows: IntArray
     weights: Mapping[Tier, FloatArray]
     session: FloatArray
+    flying: FloatArray
     least: FloatArray
     keeps: Mapping[Tier, BoolArray | None]
 
@@ -78,7 +80,7 @@ class _Stages:
         if tier not in self.keeps:
             return np.zeros(self.session.shape[1:])
         kept: FloatArray = np.einsum("rc,csr->sr", held[self.rows], self.session)
-        kept = np.maximum(kept, self.least)
+        kept = np.maximum(kept + self.flying, self.least)
         here = self.keeps[tier]
         return kept if here is None else np.where(here[self.rows], kept, 0.0)
 
@@ -89,18 +91,29 @@ def _stages(problem: Problem, plans: PlanTable) -> tuple[_Stages, ...]:
     peaks = tuple(float(shape.peak_context) for shape in problem.workload.classes)
     if problem.engine is None:
         return tuple(_by_stage(problem, plans, peaks))
+    factor = pages.start_factor(problem, plans)
     parts = _by_stage(problem, plans, (*peaks, float(problem.longest)))
-    return tuple(replace(p, session=p.session[:-1], least=p.session[-1]) for p in parts)
+    return tuple(
+        replace(
+            part,
+            session=part.session[:-1],
+            least=(part.session[-1] + part.flying) * factor[part.rows],
+        )
+        for part in parts
+    )
 
 
 def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> Iterator[_Stages]:
-    """Weights, and sessions that hold so many tokens, by stage."""
+    """Weights, sessions that hold so many tokens, and tokens in flight, by stage."""
     model, assumptions = problem.model, problem.assumptions
     placed = readings(problem, plans).by_axis
     cards = table_cards(problem, plans)
+    if problem.engine is not None:
+        cards = engine_memory.table_cards(problem, problem.engine, cards)
     by_kind = sharding.stack_weights(model, plans, assumptions, cards)
     kept = np.array([_layer_sessions(problem, plans, n) for n in peaks])
     drafted = np.array([drafts.session_bytes(problem, plans, n) for n in peaks])
+    in_flight = np.zeros_like(kept[0])
     first, last = _edge_weights(problem, plans)
     drafting = drafts.weights(problem, plans)
     head = sharding.head_bytes(model, plans)
@@ -108,6 +121,7 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
         padding = engine_memory.expert_padding(problem, problem.engine, plans)
         experts = by_kind["experts_tier"]
         by_kind["experts_tier"] = [a * b for a, b in zip(experts, padding, strict=True)]
+        in_flight = np.array(pages.in_flight_bytes(problem, problem.engine, plans))
     for stages in np.unique(plans.pp):
         rows = np.flatnonzero(plans.pp == stages)
         layers = sharding.stage_layers(model.runs, len(model.kinds), int(stages))
@@ -129,7 +143,8 @@ def _by_stage(problem: Problem, plans: PlanTable, peaks: tuple[float, ...]) -> I
         session = layers @ kept[:, :, rows]
         session[:, -1] += drafted[:, rows]
         keeps = {reading.tier: reading.rows for reading in placed["kv_tier"]}
-        yield _Stages(rows, weights, session, np.zeros(session.shape[1:]), keeps)
+        flying = layers @ in_flight[:, rows]
+        yield _Stages(rows, weights, session, flying, np.zeros_like(flying), keeps)
 
 
 def _layer_sessions(problem: Problem, plans: PlanTable, tokens: float) -> list[FloatArray]:
@@ -161,6 +176,18 @@ def kept_bytes(problem: Problem, plans: PlanTable, tokens: int) -> FloatArray:
     for same in by_format(problem, plans):
         for part in _by_stage(same.problem, same.plans, (float(tokens),)):
             found[same.rows[part.rows]] = part.session[0].max(axis=0)
+    return found
+
+
+def admitted_bytes(problem: Problem, plans: PlanTable) -> FloatArray:
+    """Bytes that the busiest card grants one session of the longest that is admitted.
+
+    Those that it keeps, and those of all tokens in flight, as engines count concurrency.
+    """
+    found: FloatArray = np.zeros(len(plans))
+    for same in by_format(problem, plans):
+        for part in _by_stage(same.problem, same.plans, (float(problem.longest),)):
+            found[same.rows[part.rows]] = (part.session[0] + part.flying).max(axis=0)
     return found
 
 

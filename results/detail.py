@@ -9,7 +9,7 @@ from constraints.space import Space
 from costmodels.base import MemoryEstimate, StepEstimate
 from costmodels.drafts import tokens_per_step
 from costmodels.engine_memory import kv_room
-from costmodels.memory import kept_bytes, largest_true, stage_bytes
+from costmodels.memory import admitted_bytes, largest_true, stage_bytes
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions import BOUNDS, WORKLOADS, Outcomes
 from costmodels.sessions.burst import session_times
@@ -184,7 +184,7 @@ class PlanDetail:
         if pool is None:
             return {}
         room = float(kv_room(problem, pool)[0])
-        session = float(kept_bytes(problem, self.plan, problem.longest)[0])
+        session = float(admitted_bytes(problem, self.plan)[0])
         concurrency = max(room, 0.0) / session
         return {
             "kv_room_bytes": room,

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from specs.base import Count, CountOrZero, Name, Spec
 from specs.units import (
+    Bytes,
     BytesOrZero,
     Fraction,
     SecondsOrZero,
@@ -33,6 +34,21 @@ class BatchDefault(Spec):
     """Most tokens of one pass."""
     max_sequences: Count
     """Most sequences of one pass."""
+
+
+class CompressedPages(Spec):
+    """How an engine lays out the caches of compressed attention."""
+
+    block: Count
+    """Tokens, or entries, of a page of compressed entries and of their index keys."""
+    counts: Literal["tokens", "entries"]
+    """What ``block`` counts. Of entries, each compression ratio has pages of its own."""
+    window_block: Count
+    """Tokens of a page of a window."""
+    state_page: Bytes
+    """Bytes of a page of what compressors gather, which holds as many tokens as fit."""
+    multiple: Count
+    """Multiple of bytes to which pages are padded."""
 
 
 class EngineMemory(Spec):
@@ -60,6 +76,10 @@ class EngineMemory(Spec):
     Captured are 1, 2, 4, multiples of 8 up to 256, and of 16 above."""
     logit_bytes: BytesOrZero
     """Bytes that sampling keeps at start-up for every sequence of a pass and vocabulary entry."""
+    index_scores: BytesOrZero
+    """Most bytes of scores that an indexer of sparse attention works on at a time."""
+    index_sessions: CountOrZero
+    """Sessions of the longest admitted whose index keys are gathered for a pass."""
     batch_defaults: Annotated[tuple[BatchDefault, ...], Field(min_length=1)]
     """Batches prepared for, by size of card; the last one that holds for a card counts."""
     max_batched_tokens: TokensAtLeastOne | None = None
@@ -76,10 +96,17 @@ class EngineMemory(Spec):
     caches: Literal["exact", "pages"]
     """Whether caches of several kinds lie apart, each as large as needed, or in pages of one size
     that all kinds share."""
+    window_passes: CountOrZero
+    """Passes whose tokens windows hold beside their own, as long as they are in flight; one
+    session must hold them at the start, and all sessions together later."""
+    compressed: CompressedPages | None = None
+    """How caches of compressed attention share a pool; ``None``: they lie apart."""
     state_pages: Count
     """Pages that a session holds for each layer with a recurrent state, where kinds share pages."""
     state_pools: Count
     """How many times over the pool is allocated for models with recurrent states."""
+    tables_over: Literal["server", "stage"]
+    """Cards that the rows of an Engram table are dealt over: of one server, or of a stage."""
     expert_width_multiple: Count
     """Multiple to which kernels pad the width of an FP4 expert on a card."""
     expert_hidden_multiple: Count

@@ -54,17 +54,21 @@ class StoredFormat(PlainFormat):
     """Numbers along the input dimension that share one scale; rounded up in each shard."""
     scale: ScaleDtype = "fp32"
     """Format of the scales, where ``block`` or ``group`` is given."""
+    zero: Dtype | None = None
+    """Format of the zero points that lie beside the scales, as AWQ has them."""
 
     @model_validator(mode="after")
     def _one_scaling(self) -> Self:
         if self.block and self.group:
             raise ValueError("give block or group, not both")
+        if self.zero and not (self.block or self.group):
+            raise ValueError("zero points lie beside scales: give block or group")
         return self
 
     @property
     def scale_bytes(self) -> float:
-        """Bytes of one scale."""
-        return BITS[self.scale] / 8
+        """Bytes of one scale, and of its zero point."""
+        return (BITS[self.scale] + (BITS[self.zero] if self.zero else 0)) / 8
 
 
 class Format(StoredFormat):

@@ -103,7 +103,7 @@ def small(*layers: Raw, **more: Any) -> list[str]:
 
 _HOW = {
     "blocks": {"dtype": "fp8", "block": [16, 16]},
-    "groups": {"dtype": "fp8", "group": 32},
+    "groups": {"dtype": "fp8", "group": 32, "zero": "int4"},
 }
 
 
@@ -165,6 +165,22 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
     "engine, whole_prompts": (
         RACK,
         [*_HYBRID, _engine(max_batched_tokens=64, max_sequences=1, whole_prompts=8192)],
+    ),
+    "engine, compressed, window_passes, tables_over, index_scores and index_sessions": (
+        RACK,
+        [
+            *small(
+                layer(
+                    attention={**_COMPRESSED, "indexer": _INDEXER},
+                    ffn=_MIXTURE,
+                    **_LAYERS["engram"],
+                ),
+                layer(**_LAYERS["all entries"], ffn=_MIXTURE),
+                layer(**_LAYERS["window"], ffn=_MIXTURE),
+            ),
+            "engine={name: vllm, options: {max_batched_tokens: 512, max_sequences: 8}}",
+            "space={tp: [4], attention_dp: [4], ep: [8], expert_tp: [2], replicas: [1]}",
+        ],
     ),
     "engine, share of the rest": (RACK, [*_HYBRID, "engine=tensorrt-llm"]),
     "mixture with dispatch": (RACK, _SPLIT),

@@ -26,7 +26,7 @@ FIXED = {"max_batched_tokens": 512, "max_sequences": 8}
 
 RESERVES = (
     *("context", "group_buffer", "link_buffer"),
-    *("graph_base", "graph_layer", "logit_bytes"),
+    *("graph_base", "graph_layer", "logit_bytes", "index_scores"),
 )
 
 Drawn = tuple[Problem, PlanTable]

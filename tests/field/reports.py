@@ -20,6 +20,7 @@ LLAMA_8B = "meta-llama--Meta-Llama-3.1-8B"
 QWEN_30B, QWEN_235B = "Qwen--Qwen3-30B-A3B", "Qwen--Qwen3-235B-A22B"
 GPT_OSS = "openai--gpt-oss-120b"
 QWEN_14B, V3_2 = "Qwen--Qwen3-14B", "deepseek-ai--DeepSeek-V3.2"
+V4_FLASH, V4_1_FLASH = "deepseek-ai--DeepSeek-V4-Flash", "deepseek-ai--DeepSeek-V4.1-Flash"
 
 # hidden, layers, query heads, KV heads, head width, intermediate width, vocabulary
 INLINE: dict[str, tuple[tuple[int, ...], Raw]] = {
@@ -34,6 +35,36 @@ def draft_layer() -> Raw:
     """EAGLE: one more layer of Llama-3.1-8B, which drafts."""
     (group,) = imported(LLAMA_8B)["layers"]
     return {"layers": [{**group, "count": 1}]}
+
+
+def index_in_fp8(folder: str) -> Raw:
+    """Index keys as vLLM keeps them unless it is told otherwise: FP8 with one FP32 scale."""
+    index = {"dtype": "fp8", "group": 128, "scale": "fp32"}
+    return {"formats": {**imported(folder)["formats"], "index": index}}
+
+
+def awq() -> Raw:
+    """Matrices of AWQ: four bits in groups of 128, each with a scale and a zero point."""
+    stored = {"dtype": "int4", "group": 128, "scale": "fp16", "zero": "int4", "compute": "bf16"}
+    return {"formats": {"attention": stored, "ffn": stored}}
+
+
+def ascend_v4_1() -> Raw:
+    """DeepSeek-V4.1-Flash in W8A8, as vLLM on Ascend holds it: BF16 entries, tables in INT8."""
+    own = imported(V4_1_FLASH)
+    int8 = {"dtype": "int8"}
+    weights = dict.fromkeys(("attention", "experts", "shared_experts"), int8)
+    index = {"dtype": "int8", "group": 128, "scale": "fp16"}
+    return {
+        "formats": {**own["formats"], **weights, "kv": {}, "window": {}, "index": index},
+        # A row has 256 numbers and an FP32 scale for each 32 of them.
+        "layers": [
+            {**group, "engram": {**group["engram"], "row_bytes": 288}}
+            if group.get("engram")
+            else group
+            for group in own["layers"]
+        ],
+    }
 
 
 @dataclass(frozen=True)
@@ -84,6 +115,15 @@ REPORTS = {
         Report("M16", QWEN_30B, 4, MOE | {"tp": [4]}),
         Report("M17", QWEN_235B, 1, MOE),
         Report("M19", "meta-llama--Llama-4-Scout-17B-16E-Instruct", 2, MOE | {"tp": [2]}),
+        Report("M20", V4_FLASH, 2, MOE | {"tp": [2], "ep": [2]}, index_in_fp8(V4_FLASH)),
+        Report("M21", V4_FLASH, 4, MOE | {"tp": [4]}, index_in_fp8(V4_FLASH)),
+        Report(
+            "M24",
+            V4_1_FLASH,
+            32,
+            {"tp": [8], "attention_dp": [4], "ep": [32], "expert_tp": [1]},
+            ascend_v4_1(),
+        ),
         # Qwen3.8-27B as the report describes it: 16 of 64 layers with 4 KV heads of 256.
         Report(
             "M25", "Qwen--Qwen3.5-27B", 2, {"tp": [2], "kv_dtype": ["fp8"], "precision": ["fp8"]}
@@ -94,7 +134,7 @@ REPORTS = {
         Report("M32", "meta-llama--Meta-Llama-3.1-70B"),
         Report("M33", "Qwen--Qwen2.5-7B", space={"precision": ["int4"]}),
         Report("M34", "Qwen--Qwen3-4B"),
-        Report("M35", "Qwen--Qwen2.5-7B", space={"precision": ["int4"]}),
+        Report("M35", "Qwen--Qwen2.5-7B", changes=awq()),
         Report("M36", QWEN_14B),
         Report("M37", space={"precision": ["fp8"]}, changes={"tied_embeddings": True}),
         Report("M38", LLAMA_8B, space={"mtp": [1]}, changes={"draft": draft_layer()}),

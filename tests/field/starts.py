@@ -22,6 +22,7 @@ class Start:
     ``link``      GB/s of a card's innermost links, per direction
     ``options``   settings of the log beside its share and longest session
     ``space``     what the plan has in place of that of the report; ``cards`` likewise
+    ``server``    cards of one server; all of them if not given
     """
 
     case: str
@@ -33,6 +34,7 @@ class Start:
     options: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Any] = field(default_factory=dict)
     cards: int = 0
+    server: int = 0
 
     def spec(self, **options: Any) -> Raw:
         """Return the spec of one session; ``options`` in place of those of the log."""
@@ -43,6 +45,7 @@ class Start:
         stated: Raw = {"max_model_len": settings.get("max_model_len", model["max_context"])}
         stated |= {} if share is None or isinstance(share, list) else {"share": share}
         hardware = machine(self.cards or report.cards)
+        hardware["server"]["cards"] = self.server or hardware["cards"]
         hardware["card"]["name"] = self.card
         hardware["memory"]["hbm"]["reported"] = self.reported * GIB
         hardware["levels"][0]["bandwidth"] = f"{self.link} GB/s"
@@ -127,6 +130,37 @@ STARTS = {
         Start("M15", "vllm", "0.14.1", *H100),
         Start("M17", "vllm", "0.8.5", "H20", 95.0, cards=4, space={"tp": [4], "ep": [1]}),
         Start("M19", "vllm", "0.8.3", "H100 NVL", 93.02),
+        # The command starts the engine from Python, where its default is 16384 on such cards.
+        Start("M20", "vllm", "0.22", "GH200", 94.5, options={"max_batched_tokens": 16384}),
+        Start(
+            "M21",
+            "vllm",
+            "0.26",
+            "RTX PRO 5000",
+            71.5,
+            link=32,
+            options={"max_batched_tokens": 8448},
+        ),
+        # Blocks of states had block_size rows in the first version; a ring of 32 came later.
+        Start(
+            "M24",
+            "vllm-ascend",
+            None,
+            *ASCEND_910B,
+            link=196,
+            server=8,
+            options={
+                "max_batched_tokens": 4096,
+                "max_sequences": 32,
+                "compressed": {
+                    "block": 128,
+                    "counts": "entries",
+                    "window_block": 128,
+                    "state_page": "512 KiB",
+                    "multiple": 1,
+                },
+            },
+        ),
         Start("M25", "vllm", None, *RTX_3090, link=32, options={"max_batched_tokens": 8192}),
         Start(
             "M26",

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.field.reports import GIB
 from tests.field.starts import CAPACITY, EIGHT, STARTS, predicted_capacity
-from tests.field.support import CASES, quantity
+from tests.field.support import CASES, feasible, quantity
 
 MEDIAN, P90 = 0.05, 0.10
 """Errors of the KV capacity that are aimed at, over all logs."""
@@ -15,8 +16,6 @@ WEIGHTS = ["M01", "M03", "M05", "M06", "M12", "M13", "M15", "M35", "M36", "M40",
 FURTHER_OFF = {
     # The fuller of stages of 31 and 30 layers; all ranks log the same, as 32 and 29 would have it.
     "M12": 0.035,
-    # 5.16 of 5.29 GiB: zero points and padding of AWQ are not counted.
-    "M35": 0.03,
     # Experts over eight cards and everything else over four, as the recorded command implies;
     # everything over eight would be 27.65 of the 27.72 GiB.
     "M40": 0.04,
@@ -24,6 +23,14 @@ FURTHER_OFF = {
 """Logs whose weights miss 2 %, and by how much at most."""
 
 AVAILABLE = ["M05", "M06", "M12", "M14", "M33"]
+
+IN_PAGES: dict[str, tuple[float, float]] = {
+    "M21": (12.39, 63859 / 33792),
+    "M25": (4.99, 2.31),
+    "M26": (5.98, 4.33),
+    "M27": (2.97, 150745 / 124000),
+}
+"""GiB of the pool that a log states, and the sessions that it says the pool holds."""
 
 STARTED = {
     "M01": "max_concurrency",
@@ -51,6 +58,7 @@ VERDICTS: dict[tuple[str, str], Callable[[], bool]] = {
     ("M17", "feasible_tp4"): STARTS["M17"].feasible,
     ("M17", "feasible_tp8"): EIGHT["M17"].feasible,
     ("M19", "feasible"): STARTS["M19"].feasible,
+    ("M24", "feasible_engram_in_hbm"): STARTS["M24"].feasible,
     ("M27", "feasible_at_0.98"): STARTS["M27"].feasible,
     ("M27", "feasible_at_0.97"): lambda: STARTS["M27"].feasible(share=0.97),
     ("M33", "feasible"): STARTS["M33"].feasible,
@@ -96,11 +104,31 @@ def test_capacity_over_all_logs() -> None:
     assert np.quantile(errors, 0.9) <= P90
 
 
-@pytest.mark.parametrize(("case", "gib"), [("M25", 4.99), ("M26", 5.98), ("M27", 2.97)])
-def test_sessions_in_pages_that_kinds_share(case: str, gib: float) -> None:
-    # Of the pool that the log states; pages of one size are counted, not tokens.
-    told = {"M25": 2.31, "M26": 4.33, "M27": 150745 / 124000}[case]
+@pytest.mark.parametrize("case", IN_PAGES)
+def test_sessions_in_pages_that_kinds_share(case: str) -> None:
+    gib, told = IN_PAGES[case]
     assert STARTS[case].sessions_in(gib) == pytest.approx(told, rel=0.01)
+
+
+def test_m20_one_session_at_the_start() -> None:
+    check = quantity("M20", "kv_gib_for_one_30000_request")
+    assert kv_at_start("M20", 30000) == pytest.approx(check["expected"], abs=0.005)
+    # The longest that the 5.44 GiB hold, to the rounding of that figure.
+    longest = quantity("M20", "max_model_len")["expected"]
+    assert kv_at_start("M20", longest - 40) < 5.44 < kv_at_start("M20", longest + 40)
+
+
+def kv_at_start(case: str, length: int) -> float:
+    """GiB of the pool that an engine asks for before it starts."""
+    kv: float = STARTS[case].memory(max_model_len=length)["breakdown"]["kv"]
+    return kv / GIB
+
+
+def test_m24_starts_with_its_tables_beside_the_cards() -> None:
+    raw = STARTS["M24"].spec()
+    raw["hardware"]["memory"]["host"] = {"capacity": "1 TB", "bandwidth": "400 GB/s", "cards": 8}
+    assert not feasible(raw | {"space": {**raw["space"], "engram_tier": ["hbm"]}})
+    assert feasible(raw | {"space": {**raw["space"], "engram_tier": ["host"]}})
 
 
 def test_m27_graphs() -> None:
@@ -121,6 +149,10 @@ CHECKED = {
     *VERDICTS,
     *((case, "weights_gib_per_gpu") for case in WEIGHTS),
     *((case, "available_kv_gib") for case in AVAILABLE),
+    ("M20", "kv_gib_for_one_30000_request"),
+    ("M20", "max_model_len"),
+    ("M21", "kv_tokens"),
+    ("M21", "max_concurrency"),
     ("M25", "max_concurrency"),
     ("M26", "max_concurrency"),
     ("M27", "graph_gib"),

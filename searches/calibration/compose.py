@@ -15,7 +15,7 @@ from specs.calibration import Calibration, Covered, FitError, Span, TermValue
 _NORMAL = 1.96
 """Standard deviations on either side that hold 95 %."""
 
-_TOLD = 0.8
+_TOLD = 0.5
 """Share of the prior's spread above which data say no more of a term than the prior does."""
 
 LEAST = 3

@@ -168,10 +168,14 @@ class CalibratedModel:
 
     def _source(self, cover: Covered) -> str:
         found = self.calibration
+        judged = (
+            f"time per token off by {100 * cover.tpot.mape:.0f} % on average where it was not fitted"
+            if cover.tpot.points
+            else "not judged by points that the fit had not seen"
+        )
         return (
             f"calibration {found.name} of {found.date}: {cover.engine} on {cover.card}, "
-            f"{cover.points:,} points, time per token off by {100 * cover.tpot.mape:.0f} % on "
-            f"average where it was not fitted"
+            f"{cover.points:,} points, {judged}"
         )
 
     def _uncovered(self, problem: Problem, plans: int) -> Basis:

@@ -2,9 +2,15 @@
 
 import sys
 
-from docs import make_ascend, make_catalogue, make_engines, make_spec_reference
+from docs import (
+    make_ascend,
+    make_catalogue,
+    make_engines,
+    make_side_by_side,
+    make_spec_reference,
+)
 
-MADE = (make_spec_reference, make_catalogue, make_ascend, make_engines)
+MADE = (make_spec_reference, make_catalogue, make_ascend, make_engines, make_side_by_side)
 """Modules with a page and the text that belongs on it."""
 
 

@@ -1,5 +1,6 @@
 """Documents as text for a terminal."""
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from costmodels.engine_memory import OUTSIDE
 from results.words import (
     CURRENCY_UNIT,
     best_sizes,
@@ -24,6 +26,7 @@ from results.words import (
     share,
     site,
 )
+from specs.calibration import Calibration
 
 Document = dict[str, Any]
 
@@ -51,8 +54,7 @@ def show_ranking(document: Document) -> None:
     console.print(_ranking_table(document))
     for item in noisy_ties(document):
         console.print(Text(f"{item['rank']}= {item['reason']}", style="dim"))
-    for source in outside(document):
-        console.print(Text(f"? outside the range of the data: {source}", style="dim"))
+    _show_grounds(console, document)
     certificate = document["certificate"]
     console.print(
         f"{certificate['feasible']:,} feasible of {certificate['candidates']:,} candidates; "
@@ -63,6 +65,24 @@ def show_ranking(document: Document) -> None:
     _show_excluded(console, document)
     _show_idealisations(console, document)
     _show_warnings(console, document["warnings"])
+
+
+def _show_grounds(console: Console, document: Document) -> None:
+    """Print what data the shown plans rest on, if on any, and which lie outside them.
+
+    Plans with measured steps of their own rest on as many sources; those are not listed.
+    """
+    for source in outside(document):
+        console.print(Text(f"? outside the range of the data: {source}", style="dim"))
+    bases = [item["basis"] for item in document["plans"]]
+    sources = {basis["source"] for basis in bases}
+    if len(sources) == 1 and bases[0]["distance"] is not None and not outside(document):
+        console.print(Text(f"Step times rest on {sources.pop()}.", style="dim"))
+
+
+def _factor(distance: float | None) -> str:
+    """Say by what factor something lies outside its data; empty where it is the model, or none."""
+    return f" by a factor of {math.exp(distance):.3g}" if distance else ""
 
 
 def _ranking_table(document: Document) -> Table:
@@ -225,17 +245,20 @@ def show_plan(document: Document) -> None:
         + _listed(step["breakdown"], "s")
     )
     basis = document["basis"]
-    if basis["noise"] or not basis["inside"]:
-        where = "" if basis["inside"] else ", outside the range of the data"
-        console.print(f"The step rests on {basis['source']}{where}, ±{share(basis['noise'])}.")
+    if basis["distance"] is not None or not basis["inside"]:
+        noise = f", ±{share(basis['noise'])}" if basis["noise"] else ""
+        console.print(f"The step rests on {basis['source']}{noise}.")
+    if not basis["inside"]:
+        console.print(f"The plan lies outside the range of the data{_factor(basis['distance'])}.")
     console.print(
         f"Memory {quantity(memory['per_card_bytes'], 'bytes')} of "
         f"{quantity(memory['capacity_bytes'], 'bytes')} on the fullest card, room for "
         f"{memory['sessions_per_instance']} sessions: " + _listed(memory["breakdown"], "bytes")
     )
     for tier in memory["tiers"][1:]:
+        where = "Outside the engine's share" if tier["tier"] == OUTSIDE else f"In {tier['tier']}"
         console.print(
-            f"In {tier['tier']} {quantity(tier['per_card_bytes'], 'bytes')} of "
+            f"{where} {quantity(tier['per_card_bytes'], 'bytes')} of "
             f"{quantity(tier['capacity_bytes'], 'bytes')}: " + _listed(tier["breakdown"], "bytes")
         )
     _show_time_line(console, document["outcome"])
@@ -291,12 +314,17 @@ def _show_difference(console: Console, against: Document, currency: str) -> None
 
 
 def show_catalog(document: Document) -> None:
-    """Print listings as tables, one entry as YAML."""
+    """Print listings as tables, one entry as YAML, a calibration in words."""
     console = open_console()
     for kind, items in document.items():
         if kind == "schema":
             continue
         whole = len(items) == 1 and len(items[0]) > 3
+        if whole and kind == "calibrations":
+            from planner.calibration_tables import show_calibration
+
+            show_calibration(console, Calibration.model_validate(items[0]))
+            continue
         if whole:
             console.print(yaml.safe_dump(items[0], sort_keys=False, allow_unicode=True), end="")
             continue

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from costmodels.engine_memory import OUTSIDE
 from costmodels.plans import NEUTRAL, decode
 from specs.space import AXES
 
@@ -128,11 +129,14 @@ def _moved(here: Sequence[Document], there: Sequence[Document]) -> list[str]:
 
 
 def others_held(memory: Document) -> list[str]:
-    """List what a plan holds outside the working memory of its fullest card, in GB a card."""
+    """List what a plan holds outside the working memory of its fullest card, in GB a card.
+
+    What an engine takes beside its share lies in the working memory as well.
+    """
     return [
         f"{tier['tier']} {tier['per_card_bytes'] / 1e9:.2f}"
         for tier in memory["tiers"][1:]
-        if tier["per_card_bytes"]
+        if tier["per_card_bytes"] and tier["tier"] != OUTSIDE
     ]
 
 

@@ -85,9 +85,14 @@ def resolve(
             found += error.faults
     if found:
         raise SpecError(found)
-    if "cost_model" not in raw and _is_calibrated(done):
-        done["cost_model"] = "calibrated"
     return done
+
+
+def _with_cost_model(written: dict[str, Any]) -> dict[str, Any]:
+    """Return a problem written out in full with the default cost model of its engine and card."""
+    if "cost_model" in written or not _is_calibrated(written):
+        return written
+    return {**written, "cost_model": "calibrated"}
 
 
 def _is_calibrated(written: Mapping[str, Any]) -> bool:
@@ -250,7 +255,7 @@ def load_problem(
     raw, folder, label = _opened(source, files)
     try:
         full = raw if isinstance(source, Problem) else resolve(raw, folder, files)
-        return _checked(with_sets(full, sets, folder, files))
+        return _checked(_with_cost_model(with_sets(full, sets, folder, files)))
     except SpecError as error:
         raise SpecError(error.faults, source=label) from None
 

@@ -73,9 +73,12 @@ def instances_held(hardware: HardwareSpec, plans: PlanTable, limit: Cards) -> In
 
 
 def last_card(hardware: HardwareSpec, plans: PlanTable, instance: IntArray) -> IntArray:
-    """Position of the last card of an instance, counted from 0."""
+    """Position of the last card of an instance, counted from 0.
+
+    Instances that are wider than all levels follow each other without a gap.
+    """
     domain, slot, per_domain = slots(hardware, plans)
-    per_domain = np.maximum(per_domain, 1)
+    domain, per_domain = np.maximum(domain, plans.cards), np.maximum(per_domain, 1)
     return instance // per_domain * domain + instance % per_domain * slot + plans.cards - 1
 
 

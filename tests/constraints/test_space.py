@@ -291,6 +291,19 @@ def test_rules_that_say_nothing_are_refused(dense: Problem, rule: str, says: str
         constraints_of(changed(dense, space={"where": [rule]}))
 
 
+def test_instances_wider_than_every_domain_take_servers_of_their_own(dense: Problem) -> None:
+    """3 × 12 cards fill 5 servers of 8, 2 to a rack, whatever a domain of 8 joins."""
+    racked = {"facility": {"rack": {"servers": 2}}, "cards": 64}
+    hardware = {**dense.hardware.model_dump(exclude_unset=True), **racked}
+    problem = changed(dense, hardware=hardware, limits={"racks": 2, "servers": 4})
+    plan = {"tp": [12], "replicas": [3]}
+    assert verdict(problem, "servers", plan) == (pytest.approx(-1), "fills 5 servers, 4 allowed")
+    assert verdict(problem, "racks", plan)[0] == pytest.approx(-1)
+    assert {"servers", "racks", "fabric"} <= broken(
+        problem, derived(problem, dict.fromkeys(AXES, 1) | {"tp": 12, "replicas": 3})
+    )
+
+
 def test_words_are_encoded_by_position() -> None:
     assert [encode("allreduce", word) for word in ("auto", "ring", "tree")] == [0, 1, 2]
 

@@ -168,11 +168,10 @@ class CalibratedModel:
 
     def _source(self, cover: Covered) -> str:
         found = self.calibration
-        judged = (
-            f"time per token off by {100 * cover.tpot.mape:.0f} % on average where it was not fitted"
-            if cover.tpot.points
-            else "not judged by points that the fit had not seen"
-        )
+        judged = "not judged by points that the fit had not seen"
+        if cover.tpot.points:
+            off = f"{100 * cover.tpot.mape:.0f} %"
+            judged = f"time per token off by {off} on average where it was not fitted"
         return (
             f"calibration {found.name} of {found.date}: {cover.engine} on {cover.card}, "
             f"{cover.points:,} points, {judged}"

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from specs.engine import Engine
+from specs.engines import sources
 from specs.paths import leaf_unit
 from specs.problem import Problem
 from specs.routing import HistogramRouting, SkewRouting
@@ -44,6 +46,8 @@ def assumptions(problem: Problem, departures: Mapping[str, Document]) -> list[Do
         | ({"with_default": departures[name]} if name in departures else {})
         for name, value, stated in leaves(problem.assumptions)
     ]
+    if problem.engine is not None:
+        listed += _engine(problem.engine)
     hardware = problem.hardware
     listed += [
         {
@@ -65,6 +69,18 @@ def assumptions(problem: Problem, departures: Mapping[str, Document]) -> list[Do
         for row in hardware.collectives
     ]
     return listed
+
+
+def _engine(engine: Engine) -> list[Document]:
+    """Inputs of a serving engine, each with the source of its default or the spec."""
+    found = sources(engine)
+    prefix = "engine.memory."
+    return [
+        {"name": name, "value": value, "source": found[name.removeprefix(prefix).split(".")[0]]}
+        | ({"unit": unit} if (unit := leaf_unit(name)) else {})
+        for name, value, _ in leaves(engine.memory, prefix)
+        if value is not None
+    ]
 
 
 def warnings(problem: Problem, sampled: bool) -> list[str]:

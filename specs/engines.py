@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from specs import catalog, faults
-from specs.engine import EngineEntry, EngineMemory
+from specs.engine import Engine, EngineEntry, EngineMemory
 from specs.errors import SpecError, nearest, shown
 
 _KEYS = ("name", "version", "options")
@@ -56,6 +56,22 @@ def written_out(value: object) -> dict[str, Any] | None:
             replace(f, path=f"engine.options.{written.get(f.path, (f.path,))[0]}") for f in found
         ) from None
     return {"name": value["name"], "version": version, "memory": memory}
+
+
+def sources(engine: Engine) -> dict[str, str]:
+    """Where each input of an engine comes from: the source of its default, or the spec."""
+    if engine.name not in catalog.names("engines"):
+        return dict.fromkeys(EngineMemory.model_fields, "spec")
+    entry = EngineEntry.model_validate(catalog.entry("engines", engine.name))
+    default = Engine.model_validate(written_out({"name": entry.name, "version": engine.version}))
+    found = dict(entry.evidence)
+    for earlier in entry.versions:
+        if engine.version is not None and _parsed(engine.version) < _parsed(earlier.before):
+            found |= dict.fromkeys(earlier.memory, f"before {earlier.before}: {earlier.source}")
+    for name in EngineMemory.model_fields:
+        if getattr(engine.memory, name) != getattr(default.memory, name):
+            found[name] = "spec"
+    return found
 
 
 def _options(options: object, entry: EngineEntry) -> dict[str, tuple[str, Any]]:

@@ -1,4 +1,6 @@
-"""Closed loops of a serving engine, which lets sessions wait that find no room.
+"""What a serving engine decodes together: its passes have room for so many sessions.
+
+Of a closed loop it lets those wait that find no room.
 
 All arrays have shape ``(plans,)``.
 """
@@ -27,18 +29,26 @@ def in_loop(problem: Problem, plans: PlanTable) -> IntArray:
     return -(-problem.workload.concurrency // plans.replicas)
 
 
+def sequences(problem: Problem, plans: PlanTable) -> IntArray:
+    """Sessions that an engine's passes have room for; the search bound without one."""
+    together = problem.workload.serving == "continuous_batching"
+    if problem.engine is None or not together:
+        return MOST * plans.attention_dp
+    return limits(problem, problem.engine).sequences * plans.attention_dp
+
+
 def admitted(problem: Problem, plans: PlanTable) -> IntArray:
     """Sessions that the passes of a serving engine can keep decoding.
 
     A step that decodes b sessions ends b/generate of them and must take in as many prompts: at
     most one chunk on each attention shard. An engine also bounds the sequences of a pass.
     """
-    engine = problem.engine
-    if engine is None:
-        return MOST * plans.attention_dp
-    mix, pass_ = Mix(problem), limits(problem, engine)
-    most = np.full(len(plans), float(pass_.sequences))
+    most = sequences(problem, plans)
+    if problem.engine is None:
+        return most
+    mix, pass_ = Mix(problem), limits(problem, problem.engine)
     if mix.prompt:
         brought = chunk(problem, plans, pass_.tokens) * (mix.arriving @ mix.generate) / mix.prompt
-        most = np.where(plans.prefill_replicas == 0, np.minimum(brought, most), most)
-    return np.maximum(plans.attention_dp * most, 1).astype(np.int64)
+        together = np.maximum(plans.attention_dp * brought, 1).astype(np.int64)
+        most = np.where(plans.prefill_replicas == 0, np.minimum(together, most), most)
+    return most

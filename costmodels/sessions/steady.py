@@ -27,7 +27,7 @@ from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.sessions.handover import handover_seconds
 from costmodels.sessions.mix import Mix
 from costmodels.sessions.outcome import BOUNDS, Outcomes, bill, margin_of_share
-from costmodels.sessions.queueing import admitted, in_loop, queues
+from costmodels.sessions.queueing import admitted, in_loop, queues, sequences
 from costmodels.sessions.steps import prompt_seconds
 from specs.problem import Problem
 
@@ -196,8 +196,11 @@ def _required(problem: Problem) -> float:
 
 
 def most_sessions(problem: Problem, plans: PlanTable) -> IntArray:
-    """Largest batch worth trying: the plan's own, the closed loop's share, or the search bound."""
-    upper = in_loop(problem, plans)
+    """Largest batch worth trying: the plan's own, the closed loop's share, or the search bound.
+
+    A serving engine decodes no more than its passes have room for.
+    """
+    upper = np.minimum(in_loop(problem, plans), sequences(problem, plans))
     if queues(problem):
         upper = np.minimum(upper, admitted(problem, plans))
     if problem.workload.serving == "one_at_a_time":
@@ -295,7 +298,8 @@ def _binding(
     if queues(load.problem):
         given = np.where(upper < in_loop(load.problem, load.plans), BOUNDS.index("prefill"), given)
     at_top = np.where(in_memory < upper, BOUNDS.index("memory"), given)
-    unbounded = (in_memory == upper) & ~fixed_batch(load.problem, load.plans)
+    open_end = (upper == in_loop(load.problem, load.plans)) & ~fixed_batch(load.problem, load.plans)
+    unbounded = (in_memory == upper) & open_end
     at_top = np.where(unbounded, BOUNDS.index("none"), at_top)
     at_top = np.where(in_time < in_memory, limit, at_top)
     return np.where(batch < in_time, below, at_top)

@@ -163,3 +163,15 @@ def test_sessions_without_prompts_are_bounded_by_sequences_alone() -> None:
     prompted = changed(problem, workload={"classes": [{**shape, "prompt": 40}]})
     # A session of 10 tokens brings 40: a pass of 8 keeps 2 decoding, and one of 1 a lone one.
     assert outcomes(prompted, plans).batch.tolist() == [2, 1]
+
+
+@settings(max_examples=40)
+@given(planned(most=4, kind="steady"), st.sampled_from([1, 4, 64]))
+def test_an_open_load_fills_no_more_than_a_pass(drawn: Drawn, most: int) -> None:
+    problem, plans = drawn
+    open_load = {"concurrency": None, "serving": TOGETHER}
+    found = outcomes(served(problem, 2048, most, **open_load), plans)
+    assert (found.batch <= most * plans.attention_dp).all()
+    # More room in a pass never decodes fewer at the same cost or above.
+    larger = outcomes(served(problem, 2048, 4 * most, **open_load), plans)
+    assert no_more(larger.cost, found.cost)

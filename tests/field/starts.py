@@ -1,7 +1,8 @@
 """The start-up logs as an engine sees them: its version and settings, and the card's memory.
 
 What a log does not state keeps the engine's default; a length that it does not state is the
-model's longest, as the engine takes it. Nothing here comes from what the engine then reported.
+model's longest, as the engine takes it. Nothing here comes from what the engine then reported, but
+the tokens of a pass of M21, whose command is not at hand.
 """
 
 from collections.abc import Mapping
@@ -132,6 +133,7 @@ STARTS = {
         Start("M19", "vllm", "0.8.3", "H100 NVL", 93.02),
         # The command starts the engine from Python, where its default is 16384 on such cards.
         Start("M20", "vllm", "0.22", "GH200", 94.5, options={"max_batched_tokens": 16384}),
+        # 4,227 and 2,129 pages of partial entries (vllm PR 52495) are those of so many tokens.
         Start(
             "M21",
             "vllm",

@@ -80,9 +80,10 @@ not change: an engine's own times belong to calibrated cost models.
 ## Predicted and observed
 
 Every log goes through the planner with its engine, version, settings and card; nothing comes from
-what it then reports, but the tokens of a pass of M21. Some inputs are *fitted* to logs among these (the tables below say which), so
-the errors are those of few shared inputs over many logs, not of a blind test. Where a log states no
-setting, the engine's default holds; `max_model_len` is then the model's longest.
+what it then reports, but the tokens of a pass of M21. Some inputs are *fitted* to logs among these
+(the tables below say which), so the errors are those of few shared inputs over many logs, not of a
+blind test. Where a log states no setting, the engine's default holds; `max_model_len` is then the
+model's longest.
 
 ### KV pool
 

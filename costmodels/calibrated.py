@@ -32,6 +32,9 @@ from specs.errors import SpecError, nearest
 from specs.load import CALIBRATION
 from specs.problem import Problem
 
+_EDGE = 0.1
+"""Logarithm by which a plan may lie beyond the data and still count as inside."""
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -151,7 +154,7 @@ class CalibratedModel:
             ],
             axis=0,
         )
-        inside: BoolArray = known & (distance == 0)
+        inside: BoolArray = known & (distance <= _EDGE)
         notes = [
             f"The data of {cover.engine} on {cover.card} hold no {kind}: it is taken as the "
             f"average of what they hold."

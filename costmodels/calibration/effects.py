@@ -33,13 +33,16 @@ def format_of(problem: Problem) -> str:
 
 
 def subject_of(problem: Problem, drafting: bool) -> Subject:
-    """Return everything that effects may ask of a plan in the problem's number format."""
-    engine = problem.engine
+    """Return everything that effects may ask of a plan in the problem's number format.
+
+    A model whose name ends in its format is the model itself, published in that format.
+    """
+    engine, dtype = problem.engine, format_of(problem)
     return Subject(
         engine=engine.name if engine else None,
         card=problem.hardware.card.name,
-        model=problem.model.name,
-        format=format_of(problem),
+        model=problem.model.name.removesuffix(f"-{dtype}"),
+        format=dtype,
         release=release_of(engine.version) if engine else None,
         drafting=drafting,
     )

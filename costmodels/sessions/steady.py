@@ -223,7 +223,12 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
     useful = np.maximum(largest_true(load.fed, in_memory), np.minimum(in_memory, 1))
     in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), useful)
     fixed = fixed_batch(problem, plans)
-    given = np.maximum(in_memory, 1) if queues(problem) else upper
+    given = upper
+    if queues(problem):
+        given = np.maximum(in_memory, 1)
+        # Fewer would keep others waiting: a smaller batch may be late where this one is not.
+        met = load.on_time_share(given) >= _required(problem)
+        in_time = np.where(fixed & met, np.maximum(in_time, given), in_time)
     batch = np.where(fixed, given, _cheapest(load, in_time))
     bound = _binding(load, batch, in_time, useful, upper)
     starved = ~fixed & (batch == useful) & (useful < in_memory)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from constraints.space import Space
-from costmodels.plans import TIER_AXES, PlanTable
 from costmodels.base import cost_model
+from costmodels.plans import TIER_AXES, PlanTable
 from costmodels.roofline import RooflineModel
 from specs.load import load_problem
 from specs.problem import Problem

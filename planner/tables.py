@@ -92,7 +92,7 @@ def _ranking_table(document: Document) -> Table:
     table.add_column("#", justify="right")
     # Other memories stand below the working one, by name, and take room that plans then lack.
     elsewhere = any(others_held(item["memory"]) for item in document["plans"])
-    table.add_column("plan", overflow="fold", min_width=16 if elsewhere else 20)
+    table.add_column("plan", overflow="fold", min_width=16 if elsewhere else 18)
     table.add_column("cards", justify="right")
     table.add_column(f"{unit}/on-time", justify="right", no_wrap=True)
     for name in ("on time", "all done") if burst else ("tokens/s/card", "batch", "bound by"):

@@ -74,6 +74,34 @@ def sources(engine: Engine) -> dict[str, str]:
     return found
 
 
+def changed(engine: object, path: str, value: object) -> dict[str, Any] | None:
+    """Return an engine with another name, version or option; what else was stated stays.
+
+    ``path`` is ``name``, ``version`` or ``options.INPUT``.
+    """
+    if not isinstance(engine, Mapping):
+        raise SpecError.single(f"engine.{path}", value, "the spec names no engine", "Set engine")
+    name, version = engine["name"], engine.get("version")
+    own = written_out({"name": name, "version": version}) or {}
+    before, now = (
+        EngineMemory.model_validate(memory).model_dump(mode="json")
+        for memory in (own["memory"], engine["memory"])
+    )
+    stated = {key: setting for key, setting in now.items() if setting != before[key]}
+    word, _, option = path.partition(".")
+    if word == "options":
+        raw = EngineEntry.model_validate(catalog.entry("engines", name))
+        stated.pop(raw.aliases.get(option, option), None)
+        stated[option] = value
+    else:
+        name, version = (value, version) if word == "name" else (name, value)
+    return written_out({"name": name, "version": version, "options": stated})
+
+
+CHANGED = ("name", "version", "options")
+"""First words of the paths that :func:`changed` takes."""
+
+
 def _options(options: object, entry: EngineEntry) -> dict[str, tuple[str, Any]]:
     """Return the options by input, each with the name that the user gave it."""
     if options is None:

@@ -209,6 +209,8 @@ def with_sets(
             value = _written_out(path, value, folder, files)
         elif path == "engine":
             value = engines.written_out(value)
+        elif path.startswith("engine.") and path.split(".")[1] in engines.CHANGED:
+            path, value = "engine", engines.changed(raw.get("engine"), path[7:], value)
         elif path == "cost_model":
             value = _located(value, folder, files)
         raw = paths.put(raw, path, value)

@@ -35,7 +35,8 @@ def show_terms(console: Console, made: Calibration) -> None:
     """Print every term, and those that only the prior tells."""
     table = Table(title="Terms, over all data", title_justify="left", box=None, pad_edge=False)
     for head in ("", "value", "95 % between", "prior", "told by"):
-        table.add_column(head, justify="left" if head in ("", "told by") else "right")
+        words = head in ("", "told by")
+        table.add_column(head, justify="left" if words else "right", no_wrap=not head)
     for name, term in made.terms.items():
         table.add_row(
             report.words(name),

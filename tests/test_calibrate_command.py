@@ -91,7 +91,10 @@ def test_estimates_with_it_are_the_measured_times(
     assert judged.document["tpot"]["mape"] < 0.02
 
 
-def test_prints_terms_in_plain_words(planner: Any, file: Callable[..., Path]) -> None:
+def test_prints_terms_in_plain_words(
+    planner: Any, file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
     done = planner("calibrate", str(file()), "--kernels", str(KERNELS), "--no-validation")
     assert done.code == 0
     for words in (

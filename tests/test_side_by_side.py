@@ -218,7 +218,10 @@ def test_calibrated_without_data_says_that_it_is_the_roofline(planner: Any) -> N
 # The calibration in words
 
 
-def test_the_catalogue_shows_a_calibration_in_words(planner: Any) -> None:
+def test_the_catalogue_shows_a_calibration_in_words(
+    planner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
     listed = planner("catalog", "calibrations")
     assert (listed.code, MADE.title in listed.out) == (0, True)
     shown = planner("catalog", "calibrations", CALIBRATION)

@@ -233,7 +233,7 @@ def test_tensorrt_llm_keeps_kv_in_fp8(point: Callable[..., Point]) -> None:
 
 def test_drafts(point: Callable[..., Point]) -> None:
     unstated = point(AGG, spec_method="mtp")
-    assert (unstated.drafts, unstated.acceptance) == (3, ())
+    assert (unstated.drafts, unstated.acceptance) == (2, ())
     assert "two_drafts" in unstated.rules
     stated = point(AGG, spec_method="mtp", mtp_tokens="2", mtp_acceptance="0.75")
     assert stated.drafts == 2

@@ -74,8 +74,8 @@ knows. `planner catalog engines vllm` shows them with their sources.
 - **Padding** of FP4 experts to what kernels multiply.
 
 `memory` of a plan in the [JSON](json.md) has each as a component, with the KV room, its tokens and
-`max_concurrency`, which a log shows as *GPU KV cache size* and *Maximum concurrency*. Times do
-not change: an engine's own times belong to calibrated cost models.
+`max_concurrency`, which a log shows as *GPU KV cache size* and *Maximum concurrency*. Times
+are those of the cost model: [calibrated](calibration.md) where data cover the engine on the card.
 
 ## Predicted and observed
 

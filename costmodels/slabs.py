@@ -115,7 +115,7 @@ def slabs(model: ModelSpec, rules: CompressedPages, plans: PlanTable) -> Slabs |
     return Slabs(
         size,
         np.maximum(deepest * sizes, size),
-        [part / whole for part in owned],
+        [np.divide(part, whole, out=np.zeros_like(part), where=whole > 0) for part in owned],
         tuple((bucket, bucket.groups(deal)) for bucket in buckets),
     )
 

@@ -61,9 +61,9 @@ interference: its times are nearly always too short. Use it for what-if question
 `calibrated` is judged by points that its fits have not seen. Groups of model, machine and lengths
 are dealt to ten folds by the digests of their names, before anything is fitted; each point is
 estimated by the fit of the nine other folds. How far engines, cards and models may deviate, nine
-numbers, was chosen by the same folds, which flatters the errors a little. The calibration that ships
-is the fit to all points ([how it works](calibration.md)), so it is closer to these points than the
-page says.
+numbers, was chosen by the same folds, which flatters the errors a little. The calibration that
+ships is the fit to all points ([how it works](calibration.md)), so it is closer to these points
+than the page says.
 
 ## Time per token
 

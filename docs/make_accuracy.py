@@ -11,7 +11,6 @@ from pathlib import Path
 from string import Template
 from textwrap import fill
 
-from costmodels.calibration.terms import TERMS
 from planner.accuracy import ORDER, compare
 from planner.calibrate import calibrate
 from results.accuracy import Errors
@@ -266,15 +265,14 @@ def ascend_left_out(points: Sequence[Point]) -> list[tuple[str, float, float]]:
     Each is estimated by a fit to all other rows of its recipes.
     """
     recipes = [point for point in points if point.engine == "cann-recipes-infer"]
-    priors = {name: term.prior for name, term in TERMS.items()}
-    found = features([point for point in recipes if point.tpot_s], lambda subject: priors)
-    rows = {point.id: point for point in found.points}
-    listed = []
-    for name in filter(rows.__contains__, ASCEND):
-        model = left_out(found, name)
-        estimate = float(predict([rows[name]], lambda point: model).tpot_s[0])  # noqa: B023
-        listed.append((name, rows[name].tpot_s or 0.0, estimate))
-    return listed
+    found = features([point for point in recipes if point.tpot_s])
+    rows = [point for point in found.points if point.id in ASCEND]
+    models = {point.id: left_out(found, point.id) for point in rows}
+    estimates = predict(rows, lambda point: models[point.id]).tpot_s
+    return [
+        (point.id, point.tpot_s or 0.0, float(estimate))
+        for point, estimate in zip(rows, estimates, strict=True)
+    ]
 
 
 def _ascend_table(points: Sequence[Point]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from costmodels.calibration.terms import TERMS
 from costmodels.plans import FloatArray
 from planner.calibration_tables import show_covered, show_terms
 from planner.progress import progress_bar
@@ -86,9 +85,8 @@ def calibrate(
     known = read_kernels(kernels) if kernels else Kernels({}, "")
     usable = [point for point in points.points if point.tpot_s]
     check_points(usable, points.file, validate)
-    priors = {name: term.prior for name, term in TERMS.items()}
     with progress_bar("points") as progress:
-        found = features(usable, lambda subject: priors, progress)
+        found = features(usable, progress)
     # Points without an estimate do not count.
     check_points(found.points, points.file, validate)
     check_times(found, points.file)

@@ -183,6 +183,10 @@ def accuracy(
         _writable(out)
     held, name = None, cost_model or "calibrated"
     if cross_validate:
+        if cost_model:
+            raise SpecError.single(
+                "--cost-model", cost_model, "cannot be named with --cross-validate, which fits one"
+            )
         from planner.calibrate import calibrate as fitted
 
         held, name = fitted(points).held_out, "calibrated, cross-validated"

@@ -85,3 +85,9 @@ def test_bad_cells_name_row_and_column(planner: Any, tmp_path: Path) -> None:
     assert done.code == 2
     assert "row 3, tpot_ms: must be a number above 0 (got fast)" in done.err
     assert planner("accuracy", str(tmp_path / "none.csv")).code == 2
+
+
+def test_cross_validation_fits_a_model_of_its_own(planner: Any) -> None:
+    refused = planner("accuracy", str(SAMPLE), "--cross-validate", "--cost-model", "roofline")
+    assert refused.code == 2
+    assert "cannot be named with --cross-validate" in refused.err

@@ -32,14 +32,12 @@ class Term:
 
     ``paths``   leaves of the assumptions that it sets
     ``prior``   where a fit is pulled to
-    ``phases``  passes that it takes part in
     """
 
     name: str
     kind: Kind
     paths: tuple[str, ...]
     prior: float
-    phases: tuple[str, ...]
 
     @property
     def least(self) -> float:
@@ -86,9 +84,7 @@ def _losses(phase: str) -> tuple[Term, ...]:
         "alltoall": 1.5,
     }
     return tuple(
-        Term(
-            f"{phase}.{name}", "loss", tuple(f"{share}.{f}" for f in fields), priors[name], (phase,)
-        )
+        Term(f"{phase}.{name}", "loss", tuple(f"{share}.{f}" for f in fields), priors[name])
         for name, fields in named.items()
     )
 
@@ -100,7 +96,7 @@ def _seconds(phase: str) -> tuple[Term, ...]:
         "prefill": {"step": 5e-3, "layer": 30e-6, "moe_layer": 30e-6, "token_layer": 0.1e-6},
     }[phase]  # fmt: skip
     return tuple(
-        Term(f"{phase}.{name}", "seconds", (f"overheads.{phase}.{name}",), prior, (phase,))
+        Term(f"{phase}.{name}", "seconds", (f"overheads.{phase}.{name}",), prior)
         for name, prior in priors.items()
     )
 
@@ -117,12 +113,15 @@ TERMS: dict[str, Term] = {
         *_seconds("decode"),
         *_losses("prefill"),
         *_seconds("prefill"),
-        Term(CARRIED, "share", (CARRIED,), 0.9, ()),
-        Term("start_up.reduce", "factor", ("start_up.reduce",), 2.0, BOTH),
-        Term("start_up.alltoall", "factor", ("start_up.alltoall",), 3.0, BOTH),
+        Term(CARRIED, "share", (CARRIED,), 0.9),
+        Term("start_up.reduce", "factor", ("start_up.reduce",), 2.0),
+        Term("start_up.alltoall", "factor", ("start_up.alltoall",), 3.0),
     )
 }
 """Every term by its name."""
+
+PRIORS: dict[str, float] = {name: term.prior for name, term in TERMS.items()}
+"""Where a fit without timings of kernels starts from, by term."""
 
 
 def _of(*names: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from costmodels.calibration.terms import TERMS
+from costmodels.calibration.terms import PRIORS
 from costmodels.plans import FloatArray
 from searches.calibration.features import Features
 from specs.errors import Fault, SpecError
@@ -57,7 +57,7 @@ def check_times(found: Features, file: str) -> None:
 
     Raises ``SpecError`` that names each row.
     """
-    parts = found.tpot * np.array([term.prior for term in TERMS.values()])
+    parts = found.tpot * np.array(list(PRIORS.values()))
     estimate = parts.sum(axis=1)
     shares = parts / estimate[:, None]
     if not (np.ptp(shares, axis=0) > _ALIKE).any():

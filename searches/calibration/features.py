@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodels.calibration.effects import subject_of
-from costmodels.calibration.terms import CARRIED, TERMS, apply
+from costmodels.calibration.terms import CARRIED, PRIORS, TERMS, apply
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.precision import by_format
 from costmodels.roofline import RooflineModel
@@ -70,10 +70,11 @@ class Features:
 
 def features(
     points: Sequence[Point],
-    values: Callable[[Subject], Mapping[str, float]],
     progress: Progress = tell_nobody,
+    *,
+    values: Callable[[Subject], Mapping[str, float]] = lambda subject: PRIORS,
 ) -> Features:
-    """Return the derivatives of all points at the terms that ``values`` gives for each.
+    """Return the derivatives of all points, at the terms that ``values`` gives for each.
 
     A point that cannot be estimated is listed in ``failed`` and left out.
     """

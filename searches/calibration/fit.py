@@ -13,11 +13,13 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
-from costmodels.calibration.terms import CARRIED, TERMS
+from costmodels.calibration.terms import CARRIED, PRIORS, TERMS
 from costmodels.plans import FloatArray, IntArray
 from searches.calibration.deviations import BASE_SPREAD, Block, blocks
 from searches.calibration.features import Features
 from specs.calibration import Effect, Subject
+
+_PRIORS = np.array(list(PRIORS.values()))
 
 _STEPS = 40
 _ENOUGH = 1e-3
@@ -86,7 +88,7 @@ class Fitted:
 
     def base(self) -> dict[str, tuple[float, float]]:
         """Return value and standard deviation of the logarithm of each term over all data."""
-        logs = np.log(_priors()) + self.theta[: len(TERMS)]
+        logs = np.log(_PRIORS) + self.theta[: len(TERMS)]
         deviations = np.sqrt(np.diag(self.covariance)[: len(TERMS)])
         return {n: (float(v), float(d)) for n, v, d in zip(TERMS, logs, deviations, strict=True)}
 
@@ -141,10 +143,6 @@ def fit(observed: Observations, priors: Priors | None = None) -> Fitted:
     scale = problem.scale(theta)
     theta = problem.solve(theta, scale)
     return Fitted(problem.blocks, theta, problem.covariance(theta, scale), scale)
-
-
-def _priors() -> FloatArray:
-    return np.array([term.prior for term in TERMS.values()])
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ class _Problem:
 
     def logs(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Logarithm of the estimated times, and the share of each term in them."""
-        values = np.log(_priors()) + theta[: len(TERMS)]
+        values = np.log(_PRIORS) + theta[: len(TERMS)]
         values = np.repeat(values[None], len(self.observed.seconds), axis=0)
         for block in self.blocks:
             mine = theta[block.start : block.start + block.size].reshape(len(block.of), -1)

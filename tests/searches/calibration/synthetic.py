@@ -9,14 +9,13 @@ import numpy as np
 
 from costmodels.calibrated import CalibratedModel
 from costmodels.calibration.effects import values_for
-from costmodels.calibration.terms import CARRIED, TERMS
+from costmodels.calibration.terms import CARRIED, PRIORS, TERMS
 from searches.calibration.features import Features, features
 from searches.predict import predict
 from specs.calibration import Calibration, Covered, Effect, FitError, Subject, TermValue
 from specs.points import Point, read_points
 
 ENGINE, CARD = "vllm", "H200 SXM 141GB"
-PRIORS = {name: term.prior for name, term in TERMS.items()}
 
 MODELS = {
     "Qwen3-8B": (1, 2),
@@ -97,7 +96,7 @@ def measured(some: tuple[Point, ...], known: Calibration) -> tuple[Point, ...]:
 
 def derived(some: tuple[Point, ...]) -> Features:
     """The points with their derivatives at the priors."""
-    return features(some, lambda subject: PRIORS)
+    return features(some)
 
 
 def per_token(found: Features, values: Mapping[Subject, Mapping[str, float]]) -> np.ndarray:

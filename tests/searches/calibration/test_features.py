@@ -60,13 +60,13 @@ def test_slopes_times_terms_are_the_times_of_the_cost_model(seed: int) -> None:
     model = CalibratedModel(known(seed))
     said = predict(POINTS, lambda point: model)
     assert not said.failed
-    here = features(POINTS, lambda subject: values_for(known(seed), subject))
+    here = features(POINTS, values=lambda subject: values_for(known(seed), subject))
     assert per_token(here, terms_of(known(seed), here)) == pytest.approx(said.tpot_s, rel=1e-6)
 
 
 def test_slopes_do_not_depend_on_where_they_are_taken() -> None:
     """But for the choice of an algorithm; so one pass over the points is enough."""
-    elsewhere = features(POINTS, lambda subject: random_terms(5))
+    elsewhere = features(POINTS, values=lambda subject: random_terms(5))
     same = np.isclose(elsewhere.tpot, FOUND.tpot, rtol=1e-6, atol=1e-12)
     assert same.all(axis=1).mean() > 0.5
     assert same.mean() > 0.95
@@ -76,7 +76,7 @@ def test_a_first_token_of_few_sessions_agrees_as_well() -> None:
     terms = calibration(random_terms(6))
     some = tuple(p for p in points() if p.concurrency == 1)[::7]
     told = measured(some, terms)
-    found = features(told, lambda subject: random_terms(6))
+    found = features(told, values=lambda subject: random_terms(6))
     assert first_token(found, terms_of(terms, found)) == pytest.approx(
         [p.ttft_s for p in told], rel=1e-6
     )
@@ -106,5 +106,5 @@ def test_some_points_are_taken() -> None:
 
 def test_progress_is_told() -> None:
     told: list[tuple[int, int]] = []
-    features(POINTS[:8], lambda subject: PRIORS, lambda done, total: told.append((done, total)))
+    features(POINTS[:8], lambda done, total: told.append((done, total)))
     assert told[-1] == (8, 8)

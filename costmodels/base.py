@@ -205,11 +205,11 @@ class Carrying(Protocol):
         ...
 
 
-def carried(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray | float:
+def carried(model: CostModel, problem: Problem, plans: PlanTable) -> FloatArray:
     """Return that share: of the cost model if it has one, else as the problem assumes."""
     if isinstance(model, Carrying):
         return model.carried(problem, plans)
-    return problem.assumptions.carried
+    return np.full(len(plans), problem.assumptions.carried)
 
 
 def model_of(problem: Problem) -> CostModel:

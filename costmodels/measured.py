@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodels.base import Basis, Checked, MemoryEstimate, StepEstimate, cost_model
+from costmodels.base import Basis, Checked, MemoryEstimate, StepEstimate, carried, cost_model
 from costmodels.measurements.compared import Compared, compared
 from costmodels.measurements.matching import NONE
 from costmodels.measurements.phase import Phase
@@ -120,6 +120,10 @@ class MeasuredModel:
         estimate = self.base.prefill(problem, plans, sequences, tokens, prefix, remaining)
         load = np.stack([sequences.astype(np.float64), tokens, prefix])
         return self._corrected("prefill", problem, plans, load, estimate)
+
+    def carried(self, problem: Problem, plans: PlanTable) -> FloatArray:
+        """Share of the time of prompts that steps carry, as the base model has it."""
+        return carried(self.base, problem, plans)
 
     def basis(
         self, problem: Problem, plans: PlanTable, batch: IntArray, context: FloatArray

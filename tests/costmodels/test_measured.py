@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodels.base import StepEstimate, cost_model
+from costmodels.base import StepEstimate, carried, cost_model
 from costmodels.measured import MeasuredModel
 from costmodels.measurements.points import points_of
 from costmodels.measurements.table import PLAN_AXES, read
@@ -18,6 +18,7 @@ from costmodels.plans import FloatArray, PlanTable
 from costmodels.roofline import RooflineModel
 from costmodels.sessions.steps import Held, decode_span
 from specs.errors import SpecError
+from specs.load import load_problem
 from specs.problem import Problem
 from tests.costmodels.support import EXACT, LEAST, NEARLY, Drawn, no_more
 from tests.strategies import planned, problem_of
@@ -359,3 +360,13 @@ def test_sessions_sum_over_the_knots_of_a_table(slower: MeasuredModel) -> None:
     span = decode_span(slower, PROBLEM, plans, batch, held, steps)
     each = [decode(slower, plans, 5, 60.0 + step).seconds for step in range(steps)]
     assert span == pytest.approx(np.sum(each, axis=0), rel=NEARLY)
+
+
+def test_a_calibrated_base_says_what_steps_carry(tmp_path: Path) -> None:
+    problem = load_problem("examples/engine/minimax-m2.5-hgx-h100-vllm.yaml")
+    plans = PlanTable.from_columns({"tp": [8], "expert_tp": [8]})
+    file = table_of(tmp_path, grid())
+    model = MeasuredModel(f"{file},base=calibrated")
+    known = carried(cost_model("calibrated"), problem, plans)
+    assert known[0] < 1
+    assert carried(model, problem, plans)[0] == known[0]

@@ -90,9 +90,13 @@ def _ranking_table(document: Document) -> Table:
     unit = CURRENCY_UNIT[document["plans"][0]["outcome"]["currency"]]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
-    # Other memories stand below the working one, by name, and take room that plans then lack.
-    elsewhere = any(others_held(item["memory"]) for item in document["plans"])
-    table.add_column("plan", overflow="fold", min_width=16 if elsewhere else 18)
+    # Other memories stand below the working one, by name; they and the longest bound take room
+    # that plans then lack.
+    crowded = any(
+        others_held(item["memory"]) or item["outcome"]["bound_by"] == "concurrency"
+        for item in document["plans"]
+    )
+    table.add_column("plan", overflow="fold", min_width=16 if crowded else 20)
     table.add_column("cards", justify="right")
     table.add_column(f"{unit}/on-time", justify="right", no_wrap=True)
     for name in ("on time", "all done") if burst else ("tokens/s/card", "batch", "bound by"):

@@ -25,11 +25,13 @@ from specs.workload import Workload
 
 __all__ = [
     "canonical_json",
+    "checked",
     "load_problem",
     "problem_hash",
     "read_document",
     "resolve",
     "with_sets",
+    "with_values",
 ]
 
 _PARTS: dict[str, tuple[str, type[Spec]]] = {
@@ -203,8 +205,14 @@ def with_sets(
     raw: dict[str, Any], sets: Iterable[str], folder: Path, files: bool = True
 ) -> dict[str, Any]:
     """Return ``raw``, written out in full, with each ``PATH=VALUE`` put in its place, in order."""
-    for text in sets:
-        path, value = _parsed_set(text)
+    return with_values(raw, map(_parsed_set, sets), folder, files)
+
+
+def with_values(
+    raw: dict[str, Any], values: Iterable[tuple[str, Any]], folder: Path, files: bool = True
+) -> dict[str, Any]:
+    """Return ``raw``, written out in full, with each value put at its path, in order."""
+    for path, value in values:
         if path in _PARTS:
             value = _written_out(path, value, folder, files)
         elif path == "engine":
@@ -226,7 +234,9 @@ def _parsed_set(text: str) -> tuple[str, Any]:
     return path, _within(path, value, lambda: read_value(value))
 
 
-def _checked(raw: Mapping[str, Any]) -> Problem:
+def checked(written: dict[str, Any]) -> Problem:
+    """Return the problem that a mapping, written out in full, describes."""
+    raw = _with_cost_model(written)
     try:
         return Problem.model_validate(raw)
     except ValidationError as error:
@@ -257,7 +267,7 @@ def load_problem(
     raw, folder, label = _opened(source, files)
     try:
         full = raw if isinstance(source, Problem) else resolve(raw, folder, files)
-        return _checked(_with_cost_model(with_sets(full, sets, folder, files)))
+        return checked(with_sets(full, sets, folder, files))
     except SpecError as error:
         raise SpecError(error.faults, source=label) from None
 

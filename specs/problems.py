@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def collect(sources: Sequence[str], sets: Sequence[str], check: Check) -> Collec
     documents = [read_file(file) for file in files]
     grids = [file for file, raw in zip(files, documents, strict=True) if is_grid(raw)]
     if not grids:
-        items = _loaded([_of_file(file, sets) for file in files], check)
+        items = _loaded([*_of_files(files, sets)], check)
         return Collection(_name(sources), items, BatchLimit(), {"sources": [*map(str, files)]})
     if len(files) > 1:
         raise SpecError.single(
@@ -97,8 +98,11 @@ def _name(sources: Sequence[str]) -> str:
     return f"{first.name if first.is_dir() else first.stem}{more}"
 
 
-def _of_file(file: Path, sets: Sequence[str]) -> _Candidate:
-    return _Candidate(str(file), {"spec": file.stem}, 0, lambda: load_problem(file, sets))
+def _of_files(files: Sequence[Path], sets: Sequence[str]) -> Iterator[_Candidate]:
+    stems = [file.stem for file in files]
+    for file in files:
+        label = file.stem if stems.count(file.stem) == 1 else str(file)
+        yield _Candidate(str(file), {"spec": label}, 0, partial(load_problem, file, sets))
 
 
 def _of_grid(grid: Grid, folder: Path, sets: Sequence[str]) -> list[_Candidate]:

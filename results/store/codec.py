@@ -1,0 +1,69 @@
+"""Digests as Parquet: one row per kept plan, counts in the metadata; no pickle.
+
+Columns are ``row``, ``plan.AXIS``, ``margin.POSITION`` and ``outcome.NAME``, as whole numbers and
+floats that come back bit for bit. Axes have the numbers of ``costmodels.plans.WORDS``.
+"""
+
+import json
+from dataclasses import fields
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from costmodels.plans import PlanTable
+from costmodels.sessions import Outcomes
+from searches.digest import Counts, Digest
+from searches.evaluate import Evaluated
+from specs.space import AXES
+
+_COUNTS = b"planner.counts"
+
+
+class Unreadable(ValueError):
+    """The bytes are not a digest, or not one of this version."""
+
+
+def to_bytes(digest: Digest) -> bytes:
+    """Return a digest as the content of a Parquet file; equal digests give equal bytes."""
+    kept = digest.kept
+    columns = {"row": digest.rows}
+    columns |= {f"plan.{axis}": kept.plans.column(axis) for axis in AXES}
+    columns |= {f"margin.{position}": row for position, row in enumerate(kept.margins)}
+    columns |= {f"outcome.{f.name}": getattr(kept.outcomes, f.name) for f in fields(Outcomes)}
+    counts = {f.name: np.asarray(getattr(digest.counts, f.name)).tolist() for f in fields(Counts)}
+    table = pa.table(columns).replace_schema_metadata({_COUNTS: json.dumps(counts)})
+    written = BytesIO()
+    pq.write_table(table, written, compression="zstd", write_page_checksum=True)
+    return written.getvalue()
+
+
+def from_bytes(content: bytes) -> Digest:
+    """Return the digest that :func:`to_bytes` has written.
+
+    Raises ``Unreadable`` for anything else: a file that was cut, or one of another version.
+    """
+    try:
+        table = pq.read_table(BytesIO(content), page_checksum_verification=True)
+        counts = json.loads(table.schema.metadata[_COUNTS])
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        return _digest(columns, counts)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise Unreadable(str(error).splitlines()[0]) from error
+
+
+def _digest(columns: dict[str, Any], counts: dict[str, Any]) -> Digest:
+    margins = [columns[name] for name in columns if name.startswith("margin.")]
+    plans = len(columns["row"])
+    kept = Evaluated(
+        PlanTable(**{axis: columns[f"plan.{axis}"] for axis in AXES}),
+        np.stack(margins) if margins else np.empty((0, plans)),
+        Outcomes(**{f.name: columns[f"outcome.{f.name}"] for f in fields(Outcomes)}),
+    )
+    whole: dict[str, Any] = {
+        name: np.array(count, dtype=np.int64) if isinstance(count, list) else count
+        for name, count in counts.items()
+    }
+    return Digest(columns["row"], kept, Counts(**whole))

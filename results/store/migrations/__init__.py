@@ -1,0 +1,1 @@
+"""Revisions of the schema, run from code by ``results.store.upgrade``."""

@@ -3,10 +3,11 @@
 import hashlib
 import inspect
 import re
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from costmodels.base import model_type
+from costmodels.base import cost_model
 from specs.errors import SpecError
 from specs.fingerprint import PACKAGES, code_fingerprint
 from specs.problem import Problem
@@ -16,6 +17,11 @@ _PACKAGES = ("llm-deployment-planner", "numpy", "ortools", "pydantic")
 
 def versions() -> dict[str, str]:
     """Versions of the packages that an answer depends on."""
+    return dict(_installed())
+
+
+@cache
+def _installed() -> dict[str, str]:
     return {package: version(package) for package in _PACKAGES}
 
 
@@ -26,11 +32,10 @@ def grounds(problem: Problem) -> dict[str, str]:
     ``plug-in`` that it comes from and the files that it names, by the hashes of what they hold.
     """
     found = {**versions(), "code": code_fingerprint()}
-    word, _, options = problem.cost_model.partition(":")
-    model = model_type(word, problem.cost_model)
+    model = type(cost_model(problem.cost_model))
     if model.__module__.partition(".")[0] not in PACKAGES:
         found["plug-in"] = _digest(Path(inspect.getfile(model)))
-    for name in re.split("[,:=]", options):
+    for name in re.split("[,:=]", problem.cost_model):
         if (file := Path(name)).suffix and file.is_file():
             found[name] = _digest(file)
     return found

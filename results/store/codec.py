@@ -46,7 +46,9 @@ def from_bytes(content: bytes) -> Digest:
     Raises ``Unreadable`` for anything else: a file that was cut, or one of another version.
     """
     try:
-        table = pq.read_table(BytesIO(content), page_checksum_verification=True)
+        # Threads of Arrow that wait when the interpreter ends abort the process (pyarrow 26).
+        file = pq.ParquetFile(BytesIO(content), pre_buffer=False, page_checksum_verification=True)
+        table = file.read(use_threads=False)
         counts = json.loads(table.schema.metadata[_COUNTS])
         columns = {name: table.column(name).to_numpy() for name in table.column_names}
         return _digest(columns, counts)

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from planner.cli import main
+from tests.databases import postgres_server, postgres_url, store_url  # noqa: F401 - fixtures
 
 _SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+
+# No test keeps its studies with those of the user who runs it.
+os.environ["PLANNER_STORE"] = "none"
 
 settings.register_profile("desk", deadline=None, suppress_health_check=_SLOW_DRAWS)
 settings.register_profile(

@@ -64,22 +64,3 @@ def structural_funnel(space: Space) -> Funnel:
             left &= margins >= 0
             row.left += weight * free * float(np.count_nonzero(left))
     return Funnel(space.candidates, tuple(rows), sampled)
-
-
-def estimated_funnel(
-    constraints: tuple[Constraint, ...], margins: FloatArray, plans: PlanTable
-) -> tuple[Removed, ...]:
-    """Count what estimated constraints remove from the plans that can be built.
-
-    ``margins`` has shape ``(constraints, plans)``.
-    """
-    rows = []
-    left = np.ones(len(plans), dtype=bool)
-    for constraint, margin in zip(constraints, margins, strict=True):
-        row = Removed(constraint)
-        row.see(margin, plans, 1.0)
-        row.in_order = float(np.count_nonzero(left & (margin < 0)))
-        left &= margin >= 0
-        row.left = float(np.count_nonzero(left))
-        rows.append(row)
-    return tuple(rows)

@@ -16,6 +16,7 @@ import numpy as np
 from constraints import constraints_of
 from constraints.axes import base_axes, complete, domains
 from constraints.base import Case, Constraint
+from constraints.grid import Columns, Grid
 from constraints.solver import Table, solutions
 from costmodels.base import CostModel
 from costmodels.plans import IntArray, PlanTable
@@ -23,11 +24,9 @@ from specs.errors import SpecError
 from specs.problem import Problem
 
 MOST_PLANS = 5_000_000
-"""Plans that a search holds in memory at once."""
+"""Plans that one table holds in memory at once."""
 
 _CARD_AXES = ("tp", "cp", "attention_dp", "attention_replicas", "pp", "replicas")
-
-Columns = dict[str, IntArray]
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,9 @@ class Space:
         """Return the case of some plans under this problem and cost model."""
         return Case(self.problem, self.model, plans)
 
-    def plans(self) -> PlanTable:
-        """Return every plan that all structural constraints allow.
-
-        Raises ``SpecError`` if there are too many to hold.
-        """
+    @cached_property
+    def grid(self) -> Grid:
+        """Every plan that all structural constraints allow, by row number."""
         tables = [table for c in self.structural if (table := self._table(c))]
         values = {axis: np.array(v) for axis, v in self.domains.items()}
         for axes, rows in tables:
@@ -91,15 +88,21 @@ class Space:
                 values[axes[0]] = values[axes[0]][np.isin(values[axes[0]], rows)]
         joint = [table for table in tables if len(table[0]) > 1]
         together = {axis for axes, _ in joint for axis in axes}
-        columns = _skeleton({a: v for a, v in values.items() if a in together}, joint)
-        alone = {a: v for a, v in values.items() if a not in together}
-        count = len(next(iter(columns.values()))) if columns else 1
-        total = count * prod(v.size for v in alone.values())
-        if total > MOST_PLANS:
-            raise _too_many(f"the space holds {total:,} plans after the structural rules")
-        for axis, several in alone.items():
-            columns = _cross(columns, axis, several)
-        return complete(self.problem, columns)
+        coupled = _skeleton({a: v for a, v in values.items() if a in together}, joint)
+        return Grid(coupled, {a: v for a, v in values.items() if a not in together})
+
+    def take(self, rows: IntArray) -> PlanTable:
+        """Return the plans of some row numbers of the grid."""
+        return complete(self.problem, self.grid.take(rows))
+
+    def plans(self) -> PlanTable:
+        """Return every plan that all structural constraints allow.
+
+        Raises ``SpecError`` if there are too many to hold.
+        """
+        if len(self.grid) > MOST_PLANS:
+            raise _too_many(f"the space holds {len(self.grid):,} plans after the structural rules")
+        return self.take(np.arange(len(self.grid)))
 
     def _table(self, constraint: Constraint) -> Table | None:
         """Tabulate a constraint over its own axes; ``None`` if it excludes nothing there."""
@@ -141,7 +144,7 @@ def _skeleton(values: Mapping[str, IntArray], tables: list[Table]) -> Columns:
 
 
 def _too_many(what: str) -> SpecError:
-    limit = f"{what}, more than the {MOST_PLANS:,} that one search takes"
+    limit = f"{what}, more than the {MOST_PLANS:,} that one table takes"
     return SpecError.single("space", None, limit, "Name fewer values for some axes")
 
 

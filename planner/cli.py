@@ -4,7 +4,6 @@ Results go to stdout, progress and notes to stderr. Heavy packages load inside t
 that ``planner --help`` answers at once.
 """
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from planner.commands.batch import batch
+from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
+from planner.output import note, print_json, writable
 from specs.errors import SpecError
 
 app = typer.Typer(
@@ -26,24 +28,6 @@ app = typer.Typer(
 BAD_INPUT = 2
 NOTHING_FEASIBLE = 3
 INTERRUPTED = 130
-
-Spec = Annotated[str, typer.Argument(help="Spec file (YAML or JSON).", metavar="SPEC")]
-Sets = Annotated[
-    list[str],
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a leaf of the spec; repeatable."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-CostModelName = Annotated[
-    str | None, typer.Option("--cost-model", metavar="NAME", help="Cost model to use.")
-]
-ExecutorName = Annotated[
-    str | None,
-    typer.Option(
-        "--executor",
-        metavar="WHERE",
-        help="Where to compute: local, processes[:N] or ray[:ADDRESS].",
-    ),
-]
 
 
 @app.command()
@@ -59,26 +43,33 @@ def rank(
     sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
+    store: StoreUrl = None,
 ) -> None:
     """Rank the deployment plans of a spec."""
+    from planner.keeping import kept_in
     from planner.studies import rank as rank_study
 
     if as_json and as_csv:
         raise SpecError.single("", None, "--json and --csv exclude each other", "Choose one")
     if out:
-        _writable(out)
-    with _progress() as progress:
+        writable(out)
+    with kept_in(store) as kept, _progress() as progress:
         ranking = rank_study(
-            spec, sets, cost_model=cost_model, executor_name=executor, progress=progress
+            spec,
+            sets,
+            cost_model=cost_model,
+            executor_name=executor,
+            progress=progress,
+            store=kept,
         )
     document = ranking.document(top)
     if out:
         from results.report import write_report
 
         for path in write_report(ranking, document, out):
-            _note(f"wrote {path}")
+            note(f"wrote {path}")
     if as_json:
-        _print_json(document)
+        print_json(document)
     elif as_csv:
         sys.stdout.write(ranking.frame().to_csv(index=False))
     else:
@@ -100,16 +91,23 @@ def explain(
     sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
+    store: StoreUrl = None,
 ) -> None:
     """Say why a plan has its rank or is excluded; without --plan, what each constraint removes."""
+    from planner.keeping import kept_in
     from planner.studies import rank as rank_study
     from planner.tables import show_funnel, show_plan
     from results.explain import explain_plan, explain_space, parse_plan
 
     stated = parse_plan(plan) if plan is not None else None
-    with _progress() as progress:
+    with kept_in(store) as kept, _progress() as progress:
         ranking = rank_study(
-            spec, sets, cost_model=cost_model, executor_name=executor, progress=progress
+            spec,
+            sets,
+            cost_model=cost_model,
+            executor_name=executor,
+            progress=progress,
+            store=kept,
         )
     if stated is not None:
         document = explain_plan(ranking, stated)
@@ -118,7 +116,7 @@ def explain(
         document = explain_space(ranking)
         show = show_funnel
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         show(document)
     if not ranking.feasible:
@@ -144,7 +142,7 @@ def measure(
     with _progress() as progress:
         ranking = rank_study(spec, sets, cost_model=cost_model, progress=progress)
     if not ranking.feasible:
-        _note("no plan is feasible, so there is nothing to measure; see planner rank")
+        note("no plan is feasible, so there is nothing to measure; see planner rank")
         raise typer.Exit(NOTHING_FEASIBLE)
     table = empty_table(ranking, top)
     if out:
@@ -180,7 +178,7 @@ def accuracy(
 
     chosen = command.conditions(where)
     if out:
-        _writable(out)
+        writable(out)
     held, name = None, cost_model or "calibrated"
     if cross_validate:
         if cost_model:
@@ -194,9 +192,9 @@ def accuracy(
         found = command.compare(points, name, chosen, model_of=held, progress=progress)
     if out:
         for path in write(found, out):
-            _note(f"wrote {path}")
+            note(f"wrote {path}")
     if as_json:
-        _print_json(found.document())
+        print_json(found.document())
     else:
         command.show(found)
 
@@ -225,9 +223,9 @@ def calibrate(
         words = [str(points), *(["--kernels", str(kernels)] if kernels else []), "-o", str(out)]
         words += [*(["--name", name] if name else []), *([] if validation else ["--no-validation"])]
         command.write(found, out, words)
-        _note(f"wrote {out}")
+        note(f"wrote {out}")
     if as_json:
-        _print_json(found.document())
+        print_json(found.document())
     else:
         command.show(found)
 
@@ -239,7 +237,7 @@ def check(spec: Spec, as_json: AsJson = False, sets: Sets = []) -> None:  # noqa
 
     problem = check_spec(spec, sets)
     if as_json:
-        _print_json({"schema": "planner/check/1", "valid": True, "name": problem.name})
+        print_json({"schema": "planner/check/1", "valid": True, "name": problem.name})
     else:
         typer.echo(f"{spec}: valid ({problem.model.name} on {problem.hardware.name})")
 
@@ -249,7 +247,7 @@ def schema() -> None:
     """Print the JSON Schema of a spec."""
     from specs.problem import Problem
 
-    _print_json(Problem.model_json_schema())
+    print_json(Problem.model_json_schema())
 
 
 @app.command()
@@ -270,7 +268,7 @@ def catalog(
 
     document = catalog_document(kind, name)
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         show_catalog(document)
 
@@ -308,7 +306,7 @@ def machine(
 
     document = machine_document(hardware, cards, ranks, size, sets)
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         from planner.machine_tables import show_machine
 
@@ -333,7 +331,7 @@ def experts(
 
     document = command.document(spec, sets, ep, copies)
     if as_json:
-        _print_json(document)
+        print_json(document)
     else:
         command.show(document)
 
@@ -355,15 +353,18 @@ def import_model(
 
     found = imported(path, name, out, force)
     for warning in found.warnings:
-        _note(f"warning: {warning}")
-    for note in found.notes:
-        _note(f"note: {note}")
+        note(f"warning: {warning}")
+    for remark in found.notes:
+        note(f"note: {remark}")
     if out:
-        _note(f"wrote {out}")
+        note(f"wrote {out}")
     if as_json:
-        _print_json(document(found))
+        print_json(document(found))
     elif not out:
         sys.stdout.write(found.yaml())
+
+
+app.command()(batch)
 
 
 def _written(file: Path, text: str) -> None:
@@ -371,34 +372,13 @@ def _written(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecError.single("--out", str(file), f"cannot write: {error.strerror}") from error
-    _note(f"wrote {file}")
-
-
-def _writable(folder: Path) -> None:
-    """Make the output folder before any work, so that nothing is computed in vain."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpecError.single(
-            "--out", str(folder), f"cannot make this folder: {error.strerror}"
-        ) from error
-    if not os.access(folder, os.W_OK):
-        raise SpecError.single("--out", str(folder), "cannot write into this folder")
+    note(f"wrote {file}")
 
 
 def _progress() -> Any:
     from planner.progress import progress_bar
 
     return progress_bar()
-
-
-def _note(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
 
 
 def _print_error(error: SpecError, as_json: bool) -> None:
@@ -409,7 +389,7 @@ def _print_error(error: SpecError, as_json: bool) -> None:
         {"path": f.path, "value": f.value, "message": f.message, "hint": f.hint}
         for f in error.faults
     ]
-    _print_json({"schema": "planner/error/1", "source": error.source, "errors": faults})
+    print_json({"schema": "planner/error/1", "source": error.source, "errors": faults})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -421,7 +401,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_error(error, "--json" in words)
         raise SystemExit(BAD_INPUT) from None
     except (KeyboardInterrupt, typer.Abort):
-        _note("interrupted")
+        note("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         # The reader (head, less) has seen enough.

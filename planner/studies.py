@@ -1,19 +1,29 @@
-"""The one pipeline: spec → space → search → ranking. Command line and Python API call it."""
+"""The one pipeline: spec → space → search → ranking → store. Command line and Python API call it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from constraints import constraints_of
 from constraints.conflict import conflict_cores, verdicts
 from costmodels.base import model_of
-from results.ranking import Conflict, Ranking
-from searches.executors import executor
-from searches.exhaustive import Progress, search, tell_nobody
+from results.detail import Document
+from results.ranking import Ranking, conflict_document
+from searches.evaluate import space_of
+from searches.executors import Executor, executor
+from searches.exhaustive import ChunkSink, Found, Progress, search, tell_nobody
 from searches.repair import repairs
+from specs.documents import is_text
 from specs.load import load_problem
 from specs.problem import Problem
 
+if TYPE_CHECKING:
+    from results.store import Store
+
 Source = str | Path | Mapping[str, object] | Problem
+
+_KEPT_TOP = 100
+"""Plans that a kept study describes in full."""
 
 
 def rank(
@@ -23,6 +33,7 @@ def rank(
     cost_model: str | None = None,
     executor_name: str | None = None,
     progress: Progress = tell_nobody,
+    store: "Store | None" = None,
 ) -> Ranking:
     """Rank the plans of a problem.
 
@@ -32,6 +43,8 @@ def rank(
     sets: ``PATH=VALUE`` texts that change leaves of the spec.
     cost_model, executor_name: in place of what the spec says.
     progress: told how many plans are estimated.
+    store: where the study is kept. What was computed before, by the same code, is taken from
+        there; what is interrupted goes on from its finished chunks.
 
     Returns the ranking; with no feasible plan it holds the conflict that explains why.
     Raises ``SpecError`` for bad input, before any work.
@@ -40,12 +53,39 @@ def rank(
     if cost_model:
         problem = load_problem(problem, [f"cost_model={cost_model}"])
     chosen = executor(executor_name or problem.search.executor)
-    found = search(problem, chosen, progress)
+    if store is None:
+        return ranked(problem, chosen, progress)
+    with store.study(problem, _inputs(source, sets, chosen)) as study:
+        if study.done:
+            found = Found(space_of(problem), study.digest())
+            return Ranking(found, study.conflict(), study.id)
+        ranking = ranked(problem, chosen, progress, study)
+        study.finish(ranking.found.digest, ranking.document(_KEPT_TOP))
+        return Ranking(ranking.found, ranking.conflict, study.id)
+
+
+def ranked(
+    problem: Problem, chosen: Executor, progress: Progress, sink: ChunkSink | None = None
+) -> Ranking:
+    """Search a checked problem; where nothing is feasible, find out why."""
+    found = search(problem, chosen, progress, sink)
     if found.ranked.size:
         return Ranking(found)
     judged = verdicts(found.space)
     mended = repairs(found.space, judged)
-    return Ranking(found, Conflict(conflict_cores(judged), mended, judged.sampled))
+    return Ranking(found, conflict_document(conflict_cores(judged), mended, judged.sampled))
+
+
+def _inputs(source: Source, sets: Sequence[str], chosen: Executor) -> Document:
+    """Say how a study was asked for."""
+    named = isinstance(source, Path) or (isinstance(source, str) and not is_text(source))
+    return {
+        "source": str(source) if named else "inline",
+        "text": source if isinstance(source, str) and not named else None,
+        "sets": list(sets),
+        "executor": chosen.name,
+        "command": "rank",
+    }
 
 
 def check(source: Source, sets: Sequence[str] = ()) -> Problem:

@@ -239,7 +239,9 @@ def show_plan(document: Document) -> None:
     for broken in document["violations"]:
         console.print(f"Breaks {broken['constraint']}: {broken['reason']}")
     if document["rank"]:
-        console.print(f"Rank {document['rank']} of {document['of']}.")
+        console.print(f"Rank {document['rank']:,} of {document['of']:,}.")
+    elif document["verdict"] == "ranked":
+        console.print(f"Feasible, but not among the best of {document['of']:,}: see search.keep.")
     step, memory = document["step"], document["memory"]
     tokens = step["tokens_per_session"]
     made = "" if tokens == 1 else f" for {tokens:.2f} tokens a session"

@@ -11,6 +11,8 @@ from costmodels.plans import NEUTRAL, WORDS, FloatArray, decode, encode
 from costmodels.sessions import WORKLOADS
 from results.detail import Document, PlanDetail, known, number, violations
 from results.ranking import Ranking
+from searches.executors import LocalExecutor
+from searches.exhaustive import search
 from specs.errors import SpecError, nearest
 from specs.load import load_problem
 from specs.space import AXES, MOST_DRAFTED
@@ -68,7 +70,8 @@ def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
     """Find the plan that a user means: the best ranked one that has the stated values.
 
     If no feasible plan has them, the first estimated one that does; else the plan is built from
-    the stated values, the first value of every other axis, and what follows from them.
+    the stated values, the first value of every other axis, and what follows from them. Of a space
+    that is too large to be kept, the plans with the stated values are searched again.
     """
     found = ranking.found
     plans = found.evaluated.plans
@@ -79,10 +82,12 @@ def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
     if ranked.size:
         rank = int(ranked[0]) + 1
         return Located(ranking.detail(rank), rank, {})
+    chosen = domains(ranking.problem)
+    if len(plans) < found.digest.counts.estimated and _within(chosen, stated):
+        return _searched(ranking, stated)
     rows = np.flatnonzero(match)
     if rows.size:
         return Located(PlanDetail(ranking.space, plans.take(rows[:1])), None, {})
-    chosen = domains(ranking.problem)
     columns = {axis: np.array([values[0]]) for axis, values in chosen.items()}
     columns |= {axis: np.array([v]) for axis, v in stated.items() if axis in chosen}
     # Values that the space would take for the axes that follow from others.
@@ -95,6 +100,20 @@ def locate(ranking: Ranking, stated: Mapping[str, int]) -> Located:
             outside[axis] = [decode(axis, v) for v in allowed]
     plan = complete(ranking.problem, columns)
     return Located(PlanDetail(ranking.space, plan), None, outside)
+
+
+def _within(chosen: Mapping[str, tuple[int, ...]], stated: Mapping[str, int]) -> bool:
+    """Whether the space holds the stated values, all of axes that are chosen."""
+    return all(value in chosen.get(axis, ()) for axis, value in stated.items())
+
+
+def _searched(ranking: Ranking, stated: Mapping[str, int]) -> Located:
+    """Search the plans that have the stated values; their rank among all is not known."""
+    narrow = [f"space.{axis}=[{decode(axis, value)}]" for axis, value in stated.items()]
+    found = search(load_problem(ranking.problem, narrow), LocalExecutor())
+    rows = found.ranked if found.ranked.size else np.arange(len(found.evaluated.plans))
+    plan = found.evaluated.plans.take(rows[:1])
+    return Located(PlanDetail(ranking.space, plan), None, {})
 
 
 def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
@@ -117,7 +136,7 @@ def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
         "schema": SCHEMA,
         "verdict": "excluded" if broken else "ranked",
         "rank": located.rank,
-        "of": len(ranking),
+        "of": ranking.feasible_plans,
         **located.detail.document(),
         "violations": broken,
         "cost_terms": cost_terms(located.detail),

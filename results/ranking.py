@@ -1,23 +1,24 @@
 """The answer to a problem: ranked plans, what was excluded and why, and what it rests on."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from constraints.funnel import Removed, estimated_funnel, structural_funnel
+from constraints.funnel import Removed, structural_funnel
 from constraints.space import Space
 from costmodels.base import Basis
 from costmodels.plans import WORDS
-from costmodels.sessions import WORKLOADS
 from results.assumptions import assumptions, warnings
 from results.detail import Document, PlanDetail, violations
 from results.idealisations import departures
 from results.rates import hangs_on_acceptance, hangs_on_rates
 from results.supernodes import by_domain
 from results.words import share
+from searches.digest import NEAR_MISSES, nearest
+from searches.evaluate import basis_of
 from searches.exhaustive import Found
 from searches.objective import repetitions, standard_error, ties, within_noise
 from searches.repair import Repair
@@ -30,44 +31,39 @@ if TYPE_CHECKING:
 
 SCHEMA = "planner/ranking/1"
 
-_MOST_EXCLUDED = 50
-
 _PACKAGES = ("llm-deployment-planner", "numpy", "ortools", "pydantic")
 
 
-@dataclass(frozen=True)
-class Conflict:
-    """Why nothing is feasible: rules that cannot hold together, and repairs that were confirmed."""
-
-    cores: list[tuple[str, ...]]
-    repairs: list[Repair]
-    sampled: bool
-
-    def document(self) -> Document:
-        """Return the conflict as JSON values."""
-        return {
-            "sampled": self.sampled,
-            "cores": [sorted(core) for core in self.cores],
-            "relaxations": [
-                {
-                    "changes": [
-                        {"path": c.path, "from": c.before, "to": c.after} for c in repair.changes
-                    ],
-                    "verified": True,
-                    "plan": repair.plan,
-                    "cost_per_on_time_session": repair.cost,
-                }
-                for repair in self.repairs
-            ],
-        }
+def conflict_document(
+    cores: list[tuple[str, ...]], mended: list[Repair], sampled: bool
+) -> Document:
+    """Say why nothing is feasible: rules that cannot hold together, and confirmed repairs."""
+    return {
+        "sampled": sampled,
+        "cores": [sorted(core) for core in cores],
+        "relaxations": [
+            {
+                "changes": [
+                    {"path": c.path, "from": c.before, "to": c.after} for c in repair.changes
+                ],
+                "verified": True,
+                "plan": repair.plan,
+                "cost_per_on_time_session": repair.cost,
+            }
+            for repair in mended
+        ],
+    }
 
 
 class Ranking:
     """Ranked plans with their reasons; made by ``planner.rank``."""
 
-    def __init__(self, found: Found, conflict: Conflict | None = None) -> None:
+    def __init__(
+        self, found: Found, conflict: Document | None = None, study: str | None = None
+    ) -> None:
         self.found = found
         self.conflict = conflict
+        self.study = study
 
     @property
     def space(self) -> Space:
@@ -85,7 +81,13 @@ class Ranking:
         return bool(self.found.ranked.size)
 
     def __len__(self) -> int:
+        """Plans that are kept in order; there may be more feasible ones, see ``search.keep``."""
         return int(self.found.ranked.size)
+
+    @property
+    def feasible_plans(self) -> int:
+        """Plans that keep all constraints."""
+        return self.found.digest.counts.ranked
 
     def detail(self, rank: int) -> PlanDetail:
         """Return everything about the plan of a rank, counted from 1."""
@@ -101,14 +103,7 @@ class Ranking:
     @cached_property
     def basis(self) -> Basis:
         """What the step of each ranked plan rests on, best first."""
-        return self._basis_of(self.found.ranked)
-
-    def _basis_of(self, rows: "np.typing.NDArray[np.int64]") -> Basis:
-        found = self.found.evaluated
-        batch = np.maximum(found.outcomes.batch[rows], 1)
-        context = WORKLOADS[self.problem.workload.kind].context(self.problem)
-        plans = found.plans.take(rows)
-        return self.space.model.basis(self.problem, plans, batch, np.full(rows.size, context))
+        return basis_of(self.space, self.found.evaluated, self.found.ranked)
 
     @cached_property
     def near(self) -> "np.typing.NDArray[np.bool_]":
@@ -130,9 +125,19 @@ class Ranking:
     def funnel(self) -> tuple[tuple[Removed, ...], bool]:
         """What each constraint removes, in order, and whether counts come from a sample."""
         structural = structural_funnel(self.space)
-        found = self.found.evaluated
-        estimated = estimated_funnel(self.space.estimated, found.margins, found.plans)
-        return (*structural.rows, *estimated), structural.sampled
+        return (*structural.rows, *self._estimated_funnel()), structural.sampled
+
+    def _estimated_funnel(self) -> Iterator[Removed]:
+        """Yield what each estimated constraint removes from the plans that can be built."""
+        found, counts = self.found.evaluated, self.found.digest.counts
+        left = float(counts.estimated)
+        for row, constraint in enumerate(self.space.estimated):
+            removed = Removed(constraint)
+            removed.see(found.margins[row], found.plans, 1.0)
+            removed.alone, removed.in_order = float(counts.alone[row]), float(counts.in_order[row])
+            left -= removed.in_order
+            removed.left = left
+            yield removed
 
     def document(self, top: int = 10) -> Document:
         """Return the ranking as the JSON document that ``planner rank --json`` prints."""
@@ -141,7 +146,7 @@ class Ranking:
         rows, sampled = self.funnel
         document: Document = {
             "schema": SCHEMA,
-            "study": f"{problem.name or 'study'}-{digest[:12]}",
+            "study": self.study or f"{problem.name or 'study'}-{digest[:12]}",
             "name": problem.name,
             "problem_hash": digest,
             "versions": versions(),
@@ -150,13 +155,13 @@ class Ranking:
             "certificate": {
                 "kind": "optimal",
                 "candidates": self.space.candidates,
-                "feasible": len(self),
-                "evaluated": len(self.found.evaluated.plans),
+                "feasible": self.feasible_plans,
+                "evaluated": self.found.digest.counts.estimated,
                 "gap": 0.0,
             },
             "plans": [self._ranked(rank) for rank in range(1, min(top, len(self)) + 1)],
             "excluded": self._excluded(),
-            "excluded_total": int(np.count_nonzero(~self.found.evaluated.feasible)),
+            "excluded_total": self.found.digest.counts.excluded,
             "funnel": [self._funnel_row(row) for row in rows],
             "assumptions": assumptions(problem, departures(self.detail(1)) if len(self) else {}),
             "warnings": [*warnings(problem, sampled), *self._grounds(), *self._sensitive()],
@@ -164,7 +169,7 @@ class Ranking:
         if sizes := by_domain(self.found):
             document["by_domain"] = sizes
         if self.conflict:
-            document["conflict"] = self.conflict.document()
+            document["conflict"] = self.conflict
         return document
 
     def _grounds(self) -> list[str]:
@@ -182,10 +187,7 @@ class Ranking:
 
     def _late_by_estimate(self) -> list[str]:
         """Say how many plans only an estimate outside the range of the data rules out."""
-        margins = self.found.evaluated.margins
-        timed = np.array([c.unit == "seconds" for c in self.space.estimated], dtype=bool)
-        late = np.flatnonzero((margins[~timed] >= 0).all(axis=0) & (margins < 0).any(axis=0))
-        outside = int(np.count_nonzero(~self._basis_of(late).inside)) if late.size else 0
+        outside = self.found.digest.counts.guessed_late
         if not outside:
             return []
         plans = "1 plan is" if outside == 1 else f"{outside:,} plans are"
@@ -248,11 +250,7 @@ class Ranking:
     def _excluded(self) -> list[Document]:
         """Plans that can be built but break an estimated constraint, nearest to feasible first."""
         found = self.found.evaluated
-        broken = np.flatnonzero(~found.feasible)
-        scale = np.maximum(np.abs(found.margins).max(axis=1, initial=0.0), 1e-300)
-        breach = np.where(found.margins < 0, -found.margins / scale[:, None], 0.0).sum(axis=0)
-        count = (found.margins < 0).sum(axis=0)
-        order = broken[np.lexsort((breach[broken], count[broken]))][:_MOST_EXCLUDED]
+        order = nearest(found)[:NEAR_MISSES]
         case = self.space.case(found.plans.take(order))
         # Estimate all of them together; each plan then takes its own row.
         for constraint in self.space.estimated:
@@ -285,7 +283,7 @@ class Ranking:
         }
 
     def frame(self) -> "pd.DataFrame":
-        """Return all feasible plans, best first, as a table: axes, then outcomes."""
+        """Return the feasible plans that are kept, best first: axes, then outcomes."""
         import pandas as pd
 
         rows = self.found.ranked
@@ -324,4 +322,4 @@ def versions() -> dict[str, str]:
     return {package: version(package) for package in _PACKAGES}
 
 
-__all__ = ["SCHEMA", "Conflict", "Ranking", "versions"]
+__all__ = ["SCHEMA", "Ranking", "conflict_document", "versions"]

@@ -1,5 +1,6 @@
 """Numbers, plans and answers in words, the same in every output."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -140,10 +141,14 @@ def others_held(memory: Document) -> list[str]:
     ]
 
 
+def _best_first(item: Document) -> tuple[float, float]:
+    return item["rank"] or math.inf, item["cost_per_on_time_session"]
+
+
 def best_sizes(document: Document) -> list[Document]:
     """Return the best plan of each size of domain, smallest size first; none for one size."""
     best: dict[int, Document] = {}
-    for item in sorted(document.get("by_domain", ()), key=lambda item: item["rank"]):
+    for item in sorted(document.get("by_domain", ()), key=_best_first):
         best.setdefault(item["domain"], item)
     return [best[size] for size in sorted(best)]
 

@@ -27,18 +27,38 @@ def _rounded(values: FloatArray) -> FloatArray:
     return np.where(np.isfinite(rounded), rounded, values)
 
 
-def order(found: Evaluated) -> IntArray:
-    """Rows of the feasible plans, best first.
+def order(found: Evaluated, most: int | None = None) -> IntArray:
+    """Rows of the feasible plans, best first; only the best ``most`` where that is given.
 
     Equal costs are ordered by more slack to the limits, fewer cards, and then the axes in table
     order, smaller degrees first: the simplest of equal plans comes first.
     """
     rows = np.flatnonzero(found.feasible & np.isfinite(found.outcomes.cost))
+    cost = _rounded(found.outcomes.cost[rows])
+    if most is not None and most < rows.size:
+        # Sorting by all keys is dear, so first leave out what costs too much to be among them.
+        among = cost <= np.partition(cost, most - 1)[most - 1]
+        rows, cost = rows[among], cost[among]
     plans = found.plans.take(rows)
     keys: list[NDArray[np.generic]] = [plans.column(axis) for axis in reversed(tuple(AXES))]
-    keys += [plans.total_cards, -_rounded(found.outcomes.slack_s[rows])]
-    keys.append(_rounded(found.outcomes.cost[rows]))
-    return rows[np.lexsort(keys)]
+    keys += [plans.total_cards, -_rounded(found.outcomes.slack_s[rows]), cost]
+    return rows[np.lexsort(keys)][:most]
+
+
+def front(found: Evaluated, ordered: IntArray) -> IntArray:
+    """Rows that no other beats in cost, time per token, time to the first token and cards at once.
+
+    ``ordered`` are the rows that compete, best first; of equals the first is taken.
+    """
+    outcomes = found.outcomes
+    told = [_rounded(outcomes.cost), outcomes.tpot_s, outcomes.ttft_s, found.plans.total_cards]
+    # A time that does not exist, as that to the first token of a pool that only decodes, is equal.
+    points = np.nan_to_num(np.stack([column[ordered] for column in told], axis=1))
+    left, best = np.arange(len(points)), []
+    while left.size:
+        best.append(left[0])
+        left = left[(points[left] < points[left[0]]).any(axis=1)]
+    return ordered[np.array(best, dtype=np.int64)]
 
 
 def ties(costs: FloatArray, objective: Objective) -> BoolArray:

@@ -83,6 +83,9 @@ class Search(Spec):
     """``local``, ``processes[:N]`` or ``ray[:ADDRESS]``."""
     seed: CountOrZero = 0
     """Seed of the samples that stand in for very large spaces in the funnel and in conflicts."""
+    keep: Count = 20_000
+    """Plans that are kept of a larger space: so many of the best, beside the Pareto front and the
+    nearest misses. A space of no more plans is kept whole."""
     variables: Later = None
     """Values that a search may choose besides the plan; not available in this version."""
     trials: Count = 500

@@ -229,7 +229,7 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
         # Fewer would keep others waiting: a smaller batch may be late where this one is not.
         met = load.on_time_share(given) >= _required(problem)
         in_time = np.where(fixed & met, np.maximum(in_time, given), in_time)
-    batch = np.where(fixed, given, _cheapest(load, in_time))
+    batch = given if fixed.all() else np.where(fixed, given, _cheapest(load, in_time))
     bound = _binding(load, batch, in_time, useful, upper)
     starved = ~fixed & (batch == useful) & (useful < in_memory)
     return _at(load, batch, np.where(starved, BOUNDS.index("prefill"), bound))

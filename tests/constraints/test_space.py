@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from constraints import constraints_of
 from constraints.axes import DERIVED, domains
-from constraints.funnel import estimated_funnel, structural_funnel
+from constraints.funnel import structural_funnel
 from constraints.space import Space, product_chunks
 from costmodels.plans import PlanTable, encode
 from specs.errors import SpecError
@@ -115,21 +115,6 @@ def test_every_breach_has_a_reason(problem: Problem) -> None:
                 reason = constraint.reason(case.take(int(row)))
                 in_words = ("choose one", "has no", "cannot be written")
                 assert re.search(r"\d", reason) or any(words in reason for words in in_words)
-
-
-@settings(max_examples=60)
-@given(planned())
-def test_estimated_funnel_counts_in_order(problem_and_plans: tuple[Problem, PlanTable]) -> None:
-    problem, plans = problem_and_plans
-    space = space_of(problem)
-    case = space.case(plans)
-    margins = np.array([c.margin(case) for c in space.estimated])
-    left = np.ones(len(plans), dtype=bool)
-    for row, margin in zip(estimated_funnel(space.estimated, margins, plans), margins, strict=True):
-        assert row.alone == np.count_nonzero(margin < 0)
-        assert row.in_order == np.count_nonzero(left & (margin < 0))
-        left &= margin >= 0
-        assert row.left == np.count_nonzero(left)
 
 
 @settings(max_examples=60)

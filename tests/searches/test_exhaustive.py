@@ -1,14 +1,15 @@
 """The exhaustive search: the best first, and the same answer however the work is cut."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodels.plans import PlanTable
-from searches.evaluate import Evaluated, evaluate
+from searches import exhaustive
+from searches.digest import Digest
 from searches.executors import executor
 from searches.exhaustive import Found, search
 from searches.objective import ties
@@ -18,31 +19,29 @@ from specs.space import AXES
 from tests.strategies import possible_plans, problem_of, problems, rows_of
 
 
-class InPieces:
-    """Runs chunks of a few rows here."""
-
-    name = "pieces"
-
-    def __init__(self, rows: int) -> None:
-        self.chunk_rows = rows
-
-    def run(self, problem: Problem, chunks: Sequence[PlanTable]) -> Iterator[Evaluated]:
-        for chunk in chunks:
-            yield evaluate(problem, chunk)
+@contextmanager
+def chunks_of(rows: int) -> Iterator[None]:
+    """Cut searches into chunks of a few rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exhaustive, "CHUNK_ROWS", rows)
+        yield
 
 
 class Shelf:
     """Keeps finished chunks, and counts how many it was given."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, Evaluated] = {}
+        self.kept: dict[int, Digest] = {}
         self.stored = 0
 
-    def load(self, index: int) -> Evaluated | None:
-        return self.kept.get(index)
+    def known(self) -> set[int]:
+        return set(self.kept)
 
-    def store(self, index: int, found: Evaluated) -> None:
-        self.kept[index] = found
+    def load(self, index: int) -> Digest:
+        return self.kept[index]
+
+    def store(self, index: int, digest: Digest) -> None:
+        self.kept[index] = digest
         self.stored += 1
 
 
@@ -71,7 +70,9 @@ def test_all_possible_plans_are_estimated_and_the_feasible_ones_ranked(problem: 
 @settings(max_examples=30)
 @given(problems(most_candidates=500), st.integers(1, 7))
 def test_the_answer_does_not_depend_on_the_chunks(problem: Problem, rows: int) -> None:
-    same(search(problem, executor("local")), search(problem, InPieces(rows)))
+    whole = search(problem, executor("local"))
+    with chunks_of(rows):
+        same(whole, search(problem, executor("local")))
 
 
 def several_plans() -> Problem:
@@ -82,18 +83,22 @@ def several_plans() -> Problem:
 
 def test_a_search_resumes_from_what_is_kept() -> None:
     problem, shelf = several_plans(), Shelf()
-    whole = search(problem, InPieces(2), sink=shelf)
-    chunks = shelf.stored
-    assert chunks == -(-len(whole.evaluated.plans) // 2)
-    for lost in (0, chunks - 1):
-        del shelf.kept[lost]
-    same(whole, search(problem, InPieces(2), sink=shelf))
+    with chunks_of(2):
+        whole = search(problem, executor("local"), sink=shelf)
+        chunks = shelf.stored
+        assert chunks == -(-len(whole.evaluated.plans) // 2)
+        for lost in (0, chunks - 1):
+            del shelf.kept[lost]
+        same(whole, search(problem, executor("local"), sink=shelf))
     assert shelf.stored == chunks + 2, "only what was lost is computed again"
 
 
 def test_progress_tells_how_much_is_done() -> None:
     told: list[tuple[int, int]] = []
-    found = search(several_plans(), InPieces(3), lambda done, total: told.append((done, total)))
+    with chunks_of(3):
+        found = search(
+            several_plans(), executor("local"), lambda done, total: told.append((done, total))
+        )
     total = len(found.evaluated.plans)
     assert told[-1] == (total, total)
     assert [done for done, _ in told] == sorted(done for done, _ in told)

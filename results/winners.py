@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]
 
+SCHEMA = "planner/batch/1"
+
 STATES = ("waiting", "running", "done", "infeasible", "failed", "over_limit")
 """States of a problem in a batch, in the order in which they are shown."""
+
+LEFT = ("waiting", "running")
+"""States of problems that have no end yet."""
 
 ANSWERED = ("done", "infeasible")
 """States of problems that have their answer."""
@@ -83,7 +88,8 @@ def _binding(document: Document) -> str:
     """Name what rules everything out: the smallest set that cannot hold together, if known."""
     cores: list[list[str]] = document.get("conflict", {}).get("cores", [])
     if cores:
-        return " + ".join(min(cores, key=len))
+        smallest: list[str] = min(cores, key=len)
+        return " + ".join(smallest)
     emptied = (row["constraint"] for row in document["funnel"] if not row["left"])
     return next(emptied, "")
 
@@ -168,7 +174,36 @@ def wins(rows: Sequence[Document]) -> list[tuple[str, int]]:
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
+def numbers(rows: Sequence[Document]) -> dict[str, int]:
+    """Return a number for each winning plan, 1 for the one that wins most often."""
+    return {plan: number for number, (plan, _) in enumerate(wins(rows), start=1)}
+
+
 def counts(rows: Sequence[Document]) -> dict[str, int]:
     """Return how many problems are in each state."""
     found = Counter(row["state"] for row in rows)
     return {state: found[state] for state in STATES}
+
+
+def document(id: str, name: str, state: str, rows: Sequence[Document]) -> dict[str, Any]:
+    """Return a batch as the JSON document that ``planner batch --json`` prints."""
+    return {
+        "schema": SCHEMA,
+        "batch": id,
+        "name": name,
+        "state": state,
+        "counts": counts(rows),
+        "problems": [
+            {
+                "position": row["position"],
+                "label": row["label"],
+                "state": row["state"],
+                "study": row["study_id"],
+                "seconds": row["seconds"],
+                "error": row["error"],
+                "answer": row["answer"],
+            }
+            for row in rows
+        ],
+        "winners": [table.document() for table in winners(rows)],
+    }

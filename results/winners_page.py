@@ -7,7 +7,17 @@ from typing import Any
 import plotly.graph_objects as go
 from jinja2 import Environment, FileSystemLoader
 
-from results.winners import Document, Winners, counts, frame, winner_of, winners, wins, word_of
+from results.winners import (
+    Document,
+    Winners,
+    counts,
+    frame,
+    numbers,
+    winner_of,
+    winners,
+    wins,
+    word_of,
+)
 from results.words import CURRENCY_UNIT, quantity
 
 _HERE = Path(__file__).parent
@@ -16,8 +26,8 @@ _CONFIG = {"responsive": True, "displayModeBar": False}
 
 _NO_WINNER = "#d8dee4"
 
-# Light enough for dark letters on every shade.
-_SHADES = ((0.0, "#e8f3f8"), (0.5, "#8cc4dc"), (1.0, "#3f9bc0"))
+# One a doubling of the cards of an instance, all light enough for dark letters.
+_SHADES = ("#eef6fa", "#d3e8f1", "#b3d7e7", "#8fc4db", "#68afcd", "#3f9bc0")
 
 _ROW_HEIGHT, _FRAME_HEIGHT = 34, 150
 
@@ -58,17 +68,11 @@ def render(name: str, rows: Sequence[Document]) -> str:
     )
 
 
-def numbers(rows: Sequence[Document]) -> dict[str, int]:
-    """Return a number for each winning plan, 1 for the one that wins most often."""
-    return {plan: number for number, (plan, _) in enumerate(wins(rows), start=1)}
-
-
 def winner_map(table: Winners, ranks: Mapping[str, int]) -> go.Figure:
     """Map of the winners: models down, machines across, darker where an instance is wider.
 
     The bundle beside the page draws no heat maps, so each machine is a column of unit bars.
     """
-    width = max((_width(cell) for line in table.cells for cell in line if cell), default=1)
     bars = []
     for column, machine in enumerate(table.across):
         line = [cells[column] for cells in table.cells]
@@ -80,7 +84,7 @@ def winner_map(table: Winners, ranks: Mapping[str, int]) -> go.Figure:
                 base=column,
                 width=0.94,
                 orientation="h",
-                marker={"color": [_shade(cell, width) for cell in line]},
+                marker={"color": [_shade(cell) for cell in line]},
                 text=[_inside(cell, ranks) for cell in line],
                 textposition="inside",
                 insidetextanchor="middle",
@@ -112,23 +116,15 @@ def winner_map(table: Winners, ranks: Mapping[str, int]) -> go.Figure:
     return figure
 
 
-def _width(cell: Document) -> int:
-    """Cards of one instance of the winner, 0 without one."""
+def _shade(cell: Document | None) -> str:
+    """Return the colour of a cell by the cards that one instance of the winner takes."""
+    if cell is None:
+        return "#ffffff"
     if winner_of(cell) is None:
-        return 0
+        return _NO_WINNER
     answer = cell["answer"]
-    return int(answer["cards"] // (answer["replicas"] + answer["prefill_replicas"]))
-
-
-def _shade(cell: Document | None, widest: int) -> str:
-    """Return the colour of a cell on a scale of doublings up to the widest instance."""
-    if cell is None or not (width := _width(cell)):
-        return _NO_WINNER if cell else "#ffffff"
-    from plotly.colors import sample_colorscale
-
-    share = (width.bit_length() - 1) / max(widest.bit_length() - 1, 1)
-    (colour,) = sample_colorscale(list(_SHADES), share)
-    return str(colour)
+    cards = answer["cards"] // (answer["replicas"] + answer["prefill_replicas"])
+    return _SHADES[min(cards.bit_length(), len(_SHADES)) - 1]
 
 
 def _inside(cell: Document | None, ranks: Mapping[str, int]) -> str:

@@ -72,16 +72,17 @@ class Batch:
             lease.renew(self._database, connection, batch, self.id)
             connection.execute(change, values)
 
-    def known(self, studies: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield id and result of those studies that are done."""
+    def answered(self, studies: Sequence[str]) -> Iterator[dict[str, Mapping[str, Any]]]:
+        """Yield the documents of those studies that are done by id, some at a time."""
         for start in range(0, len(studies), _ASKED_TOGETHER):
             asked = studies[start : start + _ASKED_TOGETHER]
             query = sa.select(study.c.id, study.c.result).where(
                 study.c.id.in_(asked), study.c.state == "done"
             )
             with self._database.reading() as connection:
-                found = connection.execute(query).all()
-            yield from ((row.id, row.result) for row in found)
+                found = {row.id: row.result for row in connection.execute(query)}
+            if found:
+                yield found
 
 
 @contextmanager
@@ -106,7 +107,7 @@ def driven(database: Database, definition: Definition, again: Sequence[str]) -> 
         connection.execute(
             sa.update(batch_item)
             .where(batch_item.c.batch_id == id, batch_item.c.state.in_(["running", *again]))
-            .values(state="waiting", error=None)
+            .values(state="waiting", seconds=None, error=None, answer=None)
         )
     try:
         with lease.Heartbeat(database, batch, id):

@@ -1,0 +1,1 @@
+"""Commands that have modules of their own; the command line registers them."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.large_spaces``: time and memory of exhaustive searches of 10⁴ to 10⁷ plans.
+"""``python -m benchmarks.large_spaces``: time and memory of searches of 10⁴ to 10⁷ plans.
 
 Each search is ``planner rank`` in a new process, so start-up, the funnel and the report count. The
 spaces differ only in how many batches are tried, so a plan costs the same in all of them.

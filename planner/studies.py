@@ -1,4 +1,4 @@
-"""The one pipeline: spec → space → search → ranking → store. Command line and Python API call it."""
+"""The one pipeline: spec → space → search → ranking → store. All fronts call it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

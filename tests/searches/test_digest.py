@@ -35,7 +35,7 @@ def whole_of(space: Space) -> Evaluated:
     return evaluate(space, space.plans())
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(problems(most_candidates=500), st.integers(1, 20), st.data())
 def test_parts_in_any_order_make_the_whole(
     problem: Problem, most: int, data: st.DataObject
@@ -56,7 +56,7 @@ def test_parts_in_any_order_make_the_whole(
         assert np.array_equal(getattr(merged.counts, name), count), name
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(problems(most_candidates=500), st.integers(1, 20))
 def test_the_best_are_kept_in_order(problem: Problem, most: int) -> None:
     space = keeping(problem, most)
@@ -68,7 +68,7 @@ def test_the_best_are_kept_in_order(problem: Problem, most: int) -> None:
     assert order(whole, most).tolist() == order(whole)[:most].tolist()
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(problems(most_candidates=300))
 def test_no_plan_beats_the_front_and_one_of_it_beats_every_other(problem: Problem) -> None:
     whole = whole_of(space_of(problem))
@@ -84,7 +84,7 @@ def test_no_plan_beats_the_front_and_one_of_it_beats_every_other(problem: Proble
         assert not (row in chosen and (no_worse & better).any())
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(planned())
 def test_counts_are_those_of_the_constraints_in_turn(
     problem_and_plans: tuple[Problem, PlanTable],
@@ -102,7 +102,7 @@ def test_counts_are_those_of_the_constraints_in_turn(
     assert counts.estimated == len(plans)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(planned())
 def test_the_nearest_of_each_set_of_broken_constraints_comes_first(
     problem_and_plans: tuple[Problem, PlanTable],

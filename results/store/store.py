@@ -151,7 +151,7 @@ class Store:
             return None
         other = lease.take(self.database, connection, study_table, id)
         if other is None:
-            begun = {"state": "running", "error": None, "inputs": dict(inputs)}
+            begun = {"state": "running", "error": None, "finished": None, "inputs": dict(inputs)}
             connection.execute(sa.update(study_table).where(mine).values(begun))
         return other
 

@@ -119,7 +119,14 @@ class Study:
             connection.execute(
                 sa.update(study)
                 .where(study.c.id == self.id, study.c.owner == lease.holder())
-                .values(state=state, error=error, seconds=self.seconds, owner=None, expires=None)
+                .values(
+                    state=state,
+                    error=error,
+                    finished=self._database.clock(connection),
+                    seconds=self.seconds,
+                    owner=None,
+                    expires=None,
+                )
             )
 
     def _plan(self, item: Document) -> Document:

@@ -18,6 +18,10 @@ __all__ = [
 ]
 
 
+MOST_PROCESSES = 1024
+"""More on one machine is a slip of the keyboard."""
+
+
 def executor(name: str) -> Executor:
     """Return the executor called ``local``, ``processes[:N]`` or ``ray[:ADDRESS]``.
 
@@ -28,10 +32,10 @@ def executor(name: str) -> Executor:
         return LocalExecutor()
     if kind == "processes":
         workers = detail or str(os.cpu_count() or 1)
-        if not (workers.isascii() and workers.isdigit()) or int(workers) < 1:
-            raise SpecError.single(
-                "search.executor", name, "expected processes:N with N at least 1"
-            )
+        whole = workers.isascii() and workers.isdigit()
+        if not whole or not 1 <= int(workers) <= MOST_PROCESSES:
+            message = f"expected processes:N with N at least 1, at most {MOST_PROCESSES}"
+            raise SpecError.single("search.executor", name, message)
         return ProcessExecutor(int(workers))
     if kind == "ray":
         return RayExecutor(detail or None)

@@ -12,6 +12,7 @@ from searches.executors.connection import (
     Identity,
     connected,
     identity,
+    require_address,
     require_same,
     require_same_code,
 )
@@ -27,9 +28,12 @@ class RayExecutor:
     """A Ray cluster: an address to attach to, ``None`` for ``$RAY_ADDRESS`` or one started here."""
 
     def __init__(self, address: str | None) -> None:
+        """Raise ``SpecError`` for an address that cannot be one; nothing is reached yet."""
         self.address = address
         self.name = f"ray:{address}" if address else "ray"
         self.workers = os.cpu_count() or 1
+        if address:
+            require_address(address, self.name)
 
     def run(
         self, function: Callable[[S, T], R], shared: S, items: Sequence[T]

@@ -27,8 +27,8 @@ _PROBE_S = 60.0
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """The first words of HTTP/2, which Ray's servers speak; they answer with settings of their own."""
 
-_SETTINGS = 4
-"""Kind of frame that they answer with: the fourth byte."""
+_SETTINGS = bytes([4])
+"""The kind of frame that they answer with, its fourth byte."""
 
 _SAME = "Install the same planner on every node; results would depend on where they are computed"
 
@@ -89,33 +89,40 @@ def _show_token() -> None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
+def require_address(address: str, name: str) -> tuple[str, int] | None:
+    """Return the host and the port of an address, or ``None`` for ``auto``; refuse other words."""
+    if address == "auto":
+        return None
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    whole = port.isascii() and port.isdigit() and 0 < int(port) < 2**16
+    if not host or "/" in host or not whole:
+        raise SpecError.single(
+            "search.executor",
+            name,
+            "expected ray:HOST:PORT, ray:auto or ray:ray://HOST:PORT",
+            "A dashboard takes jobs: ray job submit --address http://HOST:8265 -- planner …"
+            if address.startswith("http")
+            else "",
+        )
+    return host.strip("[]"), int(port)
+
+
 def _require_answer(address: str, name: str) -> None:
     """Refuse an address where nothing that could be Ray answers."""
-    if address == "auto":
+    place = require_address(address, name)
+    if place is None:
         return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 2**16:
-        raise SpecError.single(
-            "search.executor", name, "expected ray:HOST:PORT, ray:auto or ray:ray://HOST:PORT"
-        )
     try:
-        with socket.create_connection((host, int(port)), timeout=_ANSWER_S) as line:
+        with socket.create_connection(place, timeout=_ANSWER_S) as line:
             line.sendall(_HELLO)
             answer = line.recv(9)
     except OSError as error:
-        raise SpecError.single(
-            "search.executor",
-            name,
-            f"no Ray cluster answers at {address}: {error}",
-            "See `ray status` on its head node for the address",
-        ) from error
-    if len(answer) < 4 or answer[3] != _SETTINGS:
-        raise SpecError.single(
-            "search.executor",
-            name,
-            f"what answers at {address} is not Ray",
-            "The port of `ray start` is 6379 by default",
-        )
+        message = f"no Ray cluster answers at {address}: {error.strerror or error}"
+        hint = "`ray status` on its head node shows the address"
+        raise SpecError.single("search.executor", name, message, hint) from error
+    if answer[3:4] != _SETTINGS:
+        message, hint = f"what answers at {address} is not Ray", "`ray start` takes port 6379"
+        raise SpecError.single("search.executor", name, message, hint)
 
 
 def _refusal(error: Exception) -> tuple[str, str]:

@@ -1,16 +1,24 @@
-"""The same answer wherever it is computed."""
+"""The same answer wherever it is computed, whatever happens to workers; wrong names are refused."""
 
 import os
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pandas as pd
 import pytest
 
 from planner.studies import check, rank
-from searches import executors
+from searches import exhaustive
+from searches.executors import WorkerLost, executor
+from searches.executors.base import IN_FLIGHT
 from specs.errors import SpecError
+from tests.cluster import work
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/qwen3-235b-a22b-8k-hgx-h100.yaml"
@@ -20,10 +28,9 @@ ROWS = 16
 """Rows of a chunk, few enough for several chunks."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in (executors.LocalExecutor, executors.ProcessExecutor, executors.RayExecutor):
-        monkeypatch.setattr(kind, "chunk_rows", ROWS)
+    monkeypatch.setattr(exhaustive, "CHUNK_ROWS", ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -34,61 +41,130 @@ def expected() -> pd.DataFrame:
     return ranking.frame()
 
 
-@pytest.fixture(scope="session")
-def ray_started() -> Iterator[None]:
-    """Ray on two CPUs of this machine; its workers find the packages where this process does."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray = pytest.importorskip("ray")
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        object_store_memory=100 * 2**20,
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}},
-    )
-    yield
-    ray.shutdown()
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("name", ["local", "processes:2"])
+def test_the_same_ranking(expected: pd.DataFrame, name: str) -> None:
+    frame = rank(EXAMPLE, OPEN, executor_name=name).frame()
+    pd.testing.assert_frame_equal(frame, expected, check_exact=True)
 
 
-def same(expected: pd.DataFrame, name: str) -> None:
-    ranking = rank(EXAMPLE, OPEN, executor_name=name)
-    pd.testing.assert_frame_equal(ranking.frame(), expected, check_exact=True)
-
-
-def test_local_chunks(expected: pd.DataFrame) -> None:
-    same(expected, "local")
-
-
-def test_two_processes(expected: pd.DataFrame) -> None:
-    same(expected, "processes:2")
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("ray_started")
-def test_ray(expected: pd.DataFrame) -> None:
-    same(expected, "ray")
-
-
-@pytest.mark.ray
-@pytest.mark.usefixtures("ray_started")
-def test_ray_that_runs_already_is_left_running(expected: pd.DataFrame) -> None:
-    import ray
-
-    rank(EXAMPLE, OPEN, executor_name="ray:auto")
-    assert ray.is_initialized()
-
-
+@pytest.mark.usefixtures("small_chunks")
 def test_the_spec_may_name_the_executor(expected: pd.DataFrame) -> None:
     frame = rank(EXAMPLE, [*OPEN, "search.executor=processes:1"]).frame()
     pd.testing.assert_frame_equal(frame, expected, check_exact=True)
 
 
-def test_progress_counts_every_plan(expected: pd.DataFrame) -> None:
+@pytest.mark.usefixtures("small_chunks")
+def test_progress_counts_every_plan() -> None:
     told: list[tuple[int, int]] = []
     rank(EXAMPLE, OPEN, progress=lambda done, total: told.append((done, total)))
     total = told[-1][1]
-    assert told == [(min(i * ROWS, total), total) for i in range(1, len(told) + 1)]
+    assert told == [(min(i * ROWS, total), total) for i in range(len(told))]
+
+
+@pytest.mark.parametrize("name", ["local", "processes:3"])
+def test_every_position_comes_once(name: str) -> None:
+    items = [7 * i for i in range(20)]
+    found = dict(executor(name).run(work.add, 5, items))
+    assert [found[i] for i in range(20)] == [5 + item for item in items]
+
+
+@pytest.mark.parametrize("name", ["local", "processes:2"])
+def test_nothing_to_do(name: str) -> None:
+    assert list(executor(name).run(work.add, 5, [])) == []
+
+
+def test_more_than_a_pipe_holds_goes_both_ways() -> None:
+    shared = bytes(2**22)
+    found = dict(executor("processes:2").run(work.large, shared, list(range(6))))
+    assert all(found[i] == shared[i:] for i in range(6))
+
+
+def test_each_process_has_one_thread_of_linear_algebra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    found = [answer for _, answer in executor("processes:2").run(work.process_of, None, [0] * 8)]
+    assert len({process for process, _ in found}) <= 2
+    assert os.getpid() not in {process for process, _ in found}
+    assert {threads for _, threads in found} == {"1"}
+
+
+@pytest.mark.parametrize("name", ["local", "processes:2"])
+def test_an_exception_of_the_work_is_raised_as_it_is(name: str) -> None:
+    with pytest.raises(ValueError, match="three is wrong"):
+        list(executor(name).run(work.fail_at_three, None, list(range(9))))
+
+
+def test_a_killed_worker_is_replaced_and_its_task_runs_again(tmp_path: Path) -> None:
+    found = dict(executor("processes:2").run(work.die_once_at_three, tmp_path, list(range(12))))
+    assert found == {i: i for i in range(12)}
+    begun = work.begun(tmp_path)
+    assert begun.count("3") == 2
+    assert len(begun) == 13, "only the task whose worker died runs twice"
+
+
+def test_a_task_that_kills_its_workers_ends_the_run(tmp_path: Path) -> None:
+    found = []
+    with pytest.raises(WorkerLost, match=r"task 3 .* lost 3 times.* SIGKILL.* is kept") as lost:
+        for position, _ in executor("processes:2").run(work.die_at_three, tmp_path, list(range(9))):
+            found.append(position)
+    assert lost.value.position == 3
+    assert {0, 1, 2} <= set(found)
+    assert work.begun(tmp_path).count("3") == 3
+
+
+def nappers(folder: Path) -> list[int]:
+    return [int(words[2]) for words in work.trace(folder)]
+
+
+def test_closing_stops_what_runs(tmp_path: Path) -> None:
+    run = executor("processes:2").run(work.nap, tmp_path, [0.0, 300.0, 300.0, 300.0])
+    assert next(run) == (0, 0.0)
+    work.until(lambda: len(nappers(tmp_path)) == 3)
+    begin = time.monotonic()
+    run.close()
+    assert time.monotonic() - begin < 5
+    assert not any(work.alive(process) for process in nappers(tmp_path))
+
+
+def test_workers_end_when_the_process_that_asks_is_killed(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from searches.executors import executor;"
+        "from tests.cluster import work;"
+        f"list(executor('processes:2').run(work.nap, Path({str(tmp_path)!r}), [300.0] * 4))"
+    )
+    asking = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    work.until(lambda: len(nappers(tmp_path)) == 2)
+    asking.kill()
+    asking.wait()
+    work.until(lambda: not any(work.alive(process) for process in nappers(tmp_path)), 10)
+
+
+def test_no_more_is_handed_out_while_the_consumer_is_busy(tmp_path: Path) -> None:
+    run = executor("processes:2").run(
+        work.traced, work.Traced(work.add, 1, tmp_path, 0.0), list(range(40))
+    )
+    next(run)
+    time.sleep(0.5)
+    ended = len([words for words in work.trace(tmp_path) if words[0] == "end"])
+    assert ended <= 2 * IN_FLIGHT
+    run.close()
+
+
+@contextmanager
+def answering(words: bytes) -> Iterator[int]:
+    """Listen on a port, say something to the first who comes, and hang up; or say nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(100)
+                line.sendall(words)
+                if not words:
+                    time.sleep(10)
+
+        Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
 
 
 @pytest.mark.parametrize(
@@ -96,11 +172,19 @@ def test_progress_counts_every_plan(expected: pd.DataFrame) -> None:
     [
         ("rey", "Did you mean 'ray'"),
         ("process:2", "Did you mean 'processes'"),
+        ("Local", "Did you mean 'local'"),
         ("local:2", r"expected local, processes\[:N\] or ray"),
         ("processes:0", "N at least 1"),
         ("processes:-1", "N at least 1"),
         ("processes:two", "N at least 1"),
         ("processes:1.5", "N at least 1"),
+        ("processes:2:3", "N at least 1"),
+        ("processes:100000", "at most"),
+        ("ray:head", r"expected ray:HOST:PORT"),
+        ("ray:head:port", r"expected ray:HOST:PORT"),
+        ("ray:head:99999", r"expected ray:HOST:PORT"),
+        ("ray:http://head:8265", r"ray job submit"),
+        ("slurm", r"expected local, processes\[:N\] or ray.*Known names"),
     ],
 )
 def test_wrong_names(name: str, says: str) -> None:
@@ -108,3 +192,40 @@ def test_wrong_names(name: str, says: str) -> None:
         rank(EXAMPLE, executor_name=name)
     with pytest.raises(SpecError, match=says):
         check(EXAMPLE, [f"search.executor={name}"])
+
+
+def refused(name: str) -> str:
+    """Return why there is no such cluster; it is found out within seconds."""
+    begin = time.monotonic()
+    with pytest.raises(SpecError) as wrong:
+        list(executor(name).run(work.add, 1, [1]))
+    assert time.monotonic() - begin < 8
+    assert wrong.value.faults[0].path == "search.executor"
+    return str(wrong.value)
+
+
+def test_an_address_where_nothing_listens_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert f"no Ray cluster answers at 127.0.0.1:{port}: Connection refused" in refused(
+        f"ray:127.0.0.1:{port}"
+    )
+
+
+def test_an_unknown_host_is_refused() -> None:
+    assert "no Ray cluster answers at nowhere.invalid:6379" in refused("ray:nowhere.invalid:6379")
+
+
+def test_a_server_that_is_not_ray_is_refused() -> None:
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        assert f"what answers at 127.0.0.1:{port} is not Ray" in refused(f"ray:127.0.0.1:{port}")
+
+
+def test_a_server_that_says_nothing_is_refused() -> None:
+    with answering(b"") as port:
+        assert "no Ray cluster answers at" in refused(f"ray:127.0.0.1:{port}")
+
+
+def test_the_address_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere.invalid:6379")
+    assert "no Ray cluster answers at nowhere.invalid:6379" in refused("ray")

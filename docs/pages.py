@@ -6,11 +6,19 @@ from docs import (
     make_ascend,
     make_catalogue,
     make_engines,
+    make_large_spaces,
     make_side_by_side,
     make_spec_reference,
 )
 
-MADE = (make_spec_reference, make_catalogue, make_ascend, make_engines, make_side_by_side)
+MADE = (
+    make_spec_reference,
+    make_catalogue,
+    make_ascend,
+    make_engines,
+    make_large_spaces,
+    make_side_by_side,
+)
 """Modules with a page and the text that belongs on it."""
 
 

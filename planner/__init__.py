@@ -13,15 +13,28 @@ if TYPE_CHECKING:
     from results.ranking import Ranking
 
 
-def rank(source: "Source", sets: Sequence[str] = ()) -> "Ranking":
+def rank(
+    source: "Source",
+    sets: Sequence[str] = (),
+    *,
+    executor: str | None = None,
+    store: str = "none",
+) -> "Ranking":
     """Rank the plans of a problem, given checked, as a path, as text or as a mapping.
 
-    ``sets`` are ``PATH=VALUE`` texts that change leaves of the spec. Raises
-    ``specs.errors.SpecError`` for bad input.
+    Parameters
+    ----------
+    sets: ``PATH=VALUE`` texts that change leaves of the spec.
+    executor: where to compute, in place of ``search.executor``.
+    store: file or database in which the study is kept, and looked up first.
+
+    Raises ``specs.errors.SpecError`` for bad input.
     """
     from planner import studies
+    from planner.keeping import kept_in
 
-    return studies.rank(source, sets)
+    with kept_in(store) as kept:
+        return studies.rank(source, sets, executor_name=executor, store=kept)
 
 
 def explain(source: "Source", plan: str | None = None, sets: Sequence[str] = ()) -> dict[str, Any]:

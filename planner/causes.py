@@ -48,8 +48,8 @@ class Comparison:
         together = self._together(causes)
         return {
             "schema": SCHEMA,
-            "a": _said(first, self.ends[0]),
-            "b": _said(second, self.ends[1]),
+            "a": _said(first, self.specs[0], self.ends[0]),
+            "b": _said(second, self.specs[1], self.ends[1]),
             "change": change(self.ends[0]["cost"], self.ends[1]["cost"]),
             "versions": versions_differ(first["versions"], second["versions"]),
             "causes": causes,
@@ -130,9 +130,10 @@ def _winner(found: Document) -> object:
     return object() if "error" in found else found["plan"]
 
 
-def _said(study: Document, end: Document) -> Document:
+def _said(study: Document, spec: Document, end: Document) -> Document:
     named = ("id", "name", "created", "model", "hardware", "workload", "cost_model", "best")
-    return {name: study[name] for name in named} | {"now": end}
+    currency = spec["objective"]["currency"]
+    return {name: study[name] for name in named} | {"currency": currency, "now": end}
 
 
 def _signed(change: float) -> str:

@@ -9,9 +9,12 @@ from rich.text import Text
 
 from planner.tables import open_console, show_ranking
 from results.store.listing import SHORT
-from results.words import CURRENCY_UNIT, plan_name, share
+from results.words import CURRENCY_UNIT, plan_name, quantity, share, stated
 
 Document = dict[str, Any]
+
+_WIDTH = 40
+"""Characters of a value in the table of a comparison."""
 
 
 def one_line(study: Mapping[str, Any]) -> str:
@@ -113,7 +116,7 @@ def show_comparison(document: Document) -> None:
         console.print(Text(f"Version of {item['name']}: {before} → {after}", style="dim"))
     if document["causes"]:
         console.print()
-        console.print(_causes_table(document["causes"]))
+        console.print(_causes_table(document))
     console.print()
     console.print(Text(document["verdict"], style="bold"))
     _show_refused(console, document["causes"])
@@ -123,37 +126,43 @@ def _show_end(console: Console, letter: str, study: Document) -> None:
     name = study["name"] or study["id"][:SHORT]
     console.print(Text(f"{letter}  {name}: {study['model']} on {study['hardware']}", style="bold"))
     now, best = study["now"], study["best"]
-    feasible = f"{now['feasible']:,} feasible"
-    answer = f"{now['name']}, {now['cost']:.6g}, {feasible}" if now["plan"] else "nothing feasible"
-    console.print(Text(f"   {answer}"))
+    console.print(Text(f"   {_answer(now, CURRENCY_UNIT[study['currency']])}"))
     if (best or {}).get("plan") != now["plan"]:
         was = plan_name(best["plan"]) if best else "nothing feasible"
         console.print(Text(f"   when it was asked, by other versions: {was}"))
 
 
-def _causes_table(causes: Sequence[Document]) -> Table:
+def _answer(now: Document, unit: str) -> str:
+    if now["plan"] is None:
+        return "nothing feasible"
+    cost = f"{now['cost']:.6g} {unit} per on-time session"
+    return f"{now['name']}: {cost}, {now['feasible']:,} feasible"
+
+
+def _causes_table(document: Document) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("input", overflow="fold")
     table.add_column("A → B", overflow="fold", max_width=34)
     table.add_column("A with it", justify="right", no_wrap=True)
     table.add_column("B without", justify="right", no_wrap=True)
     table.add_column("what it does alone", overflow="fold")
-    for cause in causes:
-        before, after = (_short(cause[letter]) for letter in "ab")
+    for cause in document["causes"]:
+        before, after = (_short(cause[letter], cause["unit"]) for letter in "ab")
         count = f" ({cause['leaves']} figures)" if cause["leaves"] > 1 else ""
         table.add_row(
             Text(f"{cause['path']}{count}"),
             Text(f"{before} → {after}"),
             _change(cause["into_a"]["change"]),
             _change(cause["out_of_b"]["change"]),
-            Text(_effect(cause)),
+            Text(_effect(cause, document["a"]["now"]["plan"])),
         )
     return table
 
 
-def _short(value: Any) -> str:
-    said = f"{value:g}" if isinstance(value, float) else str(value)
-    return said if len(said) <= 40 else f"{said[:39]}…"
+def _short(value: Any, unit: str) -> str:
+    """Return a value as a spec would have it, of no more than some characters."""
+    said = quantity(value, unit) if value and unit in {"bytes", "s"} else stated(value)
+    return said if len(said) <= _WIDTH else f"{said[: _WIDTH - 1]}…"
 
 
 def _change(change: float | None) -> str:
@@ -164,17 +173,17 @@ def _change(change: float | None) -> str:
     return f"{'+' if change > 0 else '-'}{share(abs(change))}"
 
 
-def _effect(cause: Document) -> str:
+def _effect(cause: Document, winner: Document | None) -> str:
     into = cause["into_a"]
     if "error" in into:
         return "cannot be swapped alone"
     if cause["sufficient"]:
-        return "flips the winner"
+        return "makes the best plan of B the best"
     if cause["necessary"]:
-        return "flips the winner together with others"
-    if into["plan"] is None:
-        return "leaves nothing feasible"
-    return f"best: {into['name']}" if into["change"] else "nothing"
+        return "changes the best plan together with others"
+    if into["plan"] == winner:
+        return "the same best plan"
+    return f"best: {into['name']}" if into["plan"] else "leaves nothing feasible"
 
 
 def _show_refused(console: Console, causes: Sequence[Document]) -> None:
@@ -188,15 +197,25 @@ def show_removed(document: Document) -> None:
     """Print what was, or would be, removed."""
     console = open_console()
     verb = "Would remove" if document["dry_run"] else "Removed"
-    counts = {
-        "studies without an answer": len(document["studies"]),
-        "chunks": document["chunks"],
-        "problems that nothing refers to": document["problems"],
-        f"tables of no study ({document['table_bytes'] / 1e6:.1f} MB)": len(document["tables"]),
-    }
-    told = [f"{count:,} {what}" for what, count in counts.items() if count]
+    megabytes = f"({document['table_bytes'] / 1e6:.1f} MB)"
+    told = [
+        _counted(len(document["studies"]), "study without an answer", "studies without an answer"),
+        _counted(document["chunks"], "chunk", "chunks"),
+        _counted(document["problems"], "problem of no study", "problems of no study"),
+        _counted(
+            len(document["tables"]),
+            f"table of no study {megabytes}",
+            f"tables of no study {megabytes}",
+        ),
+    ]
+    told = [words for words in told if words]
     console.print(f"{verb} {', '.join(told)}." if told else "There is nothing to remove.")
     for id in document["studies"]:
         console.print(Text(f"  study {id[:SHORT]}", style="dim"))
     for file in document["tables"]:
         console.print(Text(f"  {file}", style="dim"))
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    """Say how many there are; nothing for none."""
+    return "" if count == 0 else f"1 {one}" if count == 1 else f"{count:,} {many}"

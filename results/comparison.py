@@ -10,7 +10,7 @@ from typing import Any
 
 from results.ranking import Ranking
 from results.words import plan_name
-from specs.paths import Part, text
+from specs.paths import Part, leaf_unit, text
 
 Document = dict[str, Any]
 
@@ -50,7 +50,8 @@ class Difference:
     def document(self) -> Document:
         """Return it as JSON values; a section that was replaced by its two names."""
         first, second = (_brief(value) for value in self.values)
-        return {"path": self.path, "a": first, "b": second, "leaves": self.leaves}
+        unit = leaf_unit(self.path)
+        return {"path": self.path, "a": first, "b": second, "unit": unit, "leaves": self.leaves}
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
@@ -135,13 +136,19 @@ def _pairs(before: Any, after: Any) -> Sequence[tuple[Part, Any, Any]] | None:
         return None
     if not all(isinstance(item, Mapping) for item in (*before, *after)):
         return None
-    return [(place, *pair) for place, pair in enumerate(zip(before, after, strict=True))]
+    names = [item.get("name") for item in before]
+    named = all(names) and len(set(names)) == len(names)
+    if named and names != [item.get("name") for item in after]:
+        return None
+    places: Sequence[Part] = names if named else range(len(before))
+    return list(zip(places, before, after, strict=True))
 
 
 def _put(here: Any, parts: tuple[Part, ...], value: Any) -> Any:
     if not parts:
         return value
     part, *rest = parts
-    copy: Any = dict(here) if isinstance(here, Mapping) else list(here)
-    copy[part] = _put(here[part], tuple(rest), value)
-    return copy
+    if isinstance(here, Mapping):
+        return {**here, part: _put(here[part], tuple(rest), value)}
+    place = part if isinstance(part, int) else [item["name"] for item in here].index(part)
+    return [*here[:place], _put(here[place], tuple(rest), value), *here[place + 1 :]]

@@ -48,9 +48,9 @@ class Comparison:
         together = self._together(causes)
         return {
             "schema": SCHEMA,
-            "a": _said(first, self.specs[0], self.ends[0]),
-            "b": _said(second, self.specs[1], self.ends[1]),
-            "change": change(self.ends[0]["cost"], self.ends[1]["cost"]),
+            "a": _said(first, self.ends[0]),
+            "b": _said(second, self.ends[1]),
+            "change": change(*self.ends),
             "versions": versions_differ(first["versions"], second["versions"]),
             "causes": causes,
             "together": together,
@@ -73,8 +73,8 @@ class Comparison:
         out = self._outcome(difference.put(self.specs[1], 0))
         return {
             **difference.document(),
-            "into_a": into | {"change": change(self.ends[0]["cost"], into["cost"])},
-            "out_of_b": out | {"change": change(self.ends[1]["cost"], out["cost"])},
+            "into_a": into | {"change": change(self.ends[0], into)},
+            "out_of_b": out | {"change": change(self.ends[1], out)},
             "sufficient": self.winner_changes and self._is_second(into),
             "necessary": self.winner_changes and "error" not in out and not self._is_second(out),
         }
@@ -104,14 +104,18 @@ class Comparison:
         if not causes:
             return self._without_inputs()
         if alone := [cause["path"] for cause in causes if cause["sufficient"]]:
-            which = " or ".join(alone)
-            return f"{which} alone makes the best plan of B the best of A."
+            return f"{' or '.join(alone)} alone {self._effect()}."
         if self.winner_changes:
-            return f"Only together do these change the best plan: {', '.join(together)}."
+            return f"No input alone {self._effect()}; together these do: {', '.join(together)}."
         largest = max(causes, key=lambda cause: abs(cause["into_a"]["change"] or 0.0))
         effect = largest["into_a"]["change"]
         most = f"; most of it is {largest['path']} ({_signed(effect)} alone)" if effect else ""
         return f"The best plan is the same{most}."
+
+    def _effect(self) -> str:
+        if self.ends[1]["plan"] is None:
+            return "leaves nothing feasible in A"
+        return "makes the best plan of B the best of A"
 
     def _without_inputs(self) -> str:
         first, second = self.studies
@@ -130,10 +134,9 @@ def _winner(found: Document) -> object:
     return object() if "error" in found else found["plan"]
 
 
-def _said(study: Document, spec: Document, end: Document) -> Document:
+def _said(study: Document, end: Document) -> Document:
     named = ("id", "name", "created", "model", "hardware", "workload", "cost_model", "best")
-    currency = spec["objective"]["currency"]
-    return {name: study[name] for name in named} | {"currency": currency, "now": end}
+    return {name: study[name] for name in named} | {"now": end}
 
 
 def _signed(change: float) -> str:

@@ -126,22 +126,22 @@ def _show_end(console: Console, letter: str, study: Document) -> None:
     name = study["name"] or study["id"][:SHORT]
     console.print(Text(f"{letter}  {name}: {study['model']} on {study['hardware']}", style="bold"))
     now, best = study["now"], study["best"]
-    console.print(Text(f"   {_answer(now, CURRENCY_UNIT[study['currency']])}"))
+    console.print(Text(f"   {_answer(now)}"))
     if (best or {}).get("plan") != now["plan"]:
         was = plan_name(best["plan"]) if best else "nothing feasible"
         console.print(Text(f"   when it was asked, by other versions: {was}"))
 
 
-def _answer(now: Document, unit: str) -> str:
+def _answer(now: Document) -> str:
     if now["plan"] is None:
         return "nothing feasible"
-    cost = f"{now['cost']:.6g} {unit} per on-time session"
+    cost = f"{now['cost']:.6g} {CURRENCY_UNIT[now['currency']]} per on-time session"
     return f"{now['name']}: {cost}, {now['feasible']:,} feasible"
 
 
 def _causes_table(document: Document) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("input", overflow="fold")
+    table.add_column("input", overflow="fold", min_width=30)
     table.add_column("A → B", overflow="fold", max_width=34)
     table.add_column("A with it", justify="right", no_wrap=True)
     table.add_column("B without", justify="right", no_wrap=True)
@@ -177,13 +177,13 @@ def _effect(cause: Document, winner: Document | None) -> str:
     into = cause["into_a"]
     if "error" in into:
         return "cannot be swapped alone"
+    if into["plan"] is None:
+        return "leaves nothing feasible"
     if cause["sufficient"]:
-        return "makes the best plan of B the best"
+        return "gives the best plan of B"
     if cause["necessary"]:
-        return "changes the best plan together with others"
-    if into["plan"] == winner:
-        return "the same best plan"
-    return f"best: {into['name']}" if into["plan"] else "leaves nothing feasible"
+        return "needed for the best plan of B"
+    return "the same best plan" if into["plan"] == winner else f"best: {into['name']}"
 
 
 def _show_refused(console: Console, causes: Sequence[Document]) -> None:

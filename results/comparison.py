@@ -21,7 +21,10 @@ _MOST_LEAVES = 12
 """Leaves of one section that are swapped one by one; more are swapped together."""
 
 
-NOTHING: Document = {"plan": None, "name": None, "cost": None, "on_time": None, "feasible": 0}
+NOTHING: Document = {
+    **dict.fromkeys(("plan", "name", "cost", "currency", "on_time")),
+    "feasible": 0,
+}
 """What a ranking without a feasible plan comes to."""
 
 
@@ -91,14 +94,18 @@ def outcome(ranking: Ranking) -> Document:
         "plan": plan,
         "name": plan_name(plan),
         "cost": float(found.evaluated.outcomes.cost[best]),
+        "currency": ranking.problem.objective.currency,
         "on_time": float(found.evaluated.outcomes.on_time[best]),
         "feasible": ranking.feasible_plans,
     }
 
 
-def change(before: float | None, after: float | None) -> float | None:
-    """Return by which share a cost changes, ``None`` where there is none to compare."""
-    return after / before - 1 if before and after is not None else None
+def change(before: Document, after: Document) -> float | None:
+    """Return by which share the cost of an outcome changes, ``None`` where nothing compares."""
+    if not before["cost"] or after["cost"] is None or before["currency"] != after["currency"]:
+        return None
+    share: float = after["cost"] / before["cost"] - 1
+    return share
 
 
 def _matters(difference: Difference) -> bool:

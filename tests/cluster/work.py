@@ -47,12 +47,15 @@ class Traced(NamedTuple):
 
 def traced(shared: Traced, item: Any) -> Any:
     """Call, and note when the call begins and ends."""
-    name = "-".join(map(str, item)) if isinstance(item, tuple) else str(item)
-    note(shared.folder, f"begin {name} {os.getpid()}")
+    note(shared.folder, f"begin {_name(item)} {os.getpid()}")
     time.sleep(shared.pause)
     answer = shared.function(shared.shared, item)
-    note(shared.folder, f"end {name} {os.getpid()}")
+    note(shared.folder, f"end {_name(item)} {os.getpid()}")
     return answer
+
+
+def _name(item: Any) -> str:
+    return str(item).replace(" ", "")
 
 
 class Tracing:
@@ -65,7 +68,11 @@ class Tracing:
     def run(
         self, function: Callable[[Any, Any], Any], shared: Any, items: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        yield from self.inner.run(traced, Traced(function, shared, self.folder, self.pause), items)
+        shared = Traced(function, shared, self.folder, self.pause)
+        for position, answer in self.inner.run(traced, shared, items):
+            yield position, answer
+            # Who asks for the next one has kept this one.
+            note(self.folder, f"kept {_name(items[position])}")
 
 
 def add(shared: int, item: int) -> int:

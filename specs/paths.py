@@ -84,23 +84,49 @@ def _unknown(done: tuple[Part, ...], part: Part, known: Mapping[str, Any]) -> Sp
     return SpecError.single(path, None, message, hint)
 
 
-def get(source: Mapping[str, Any] | BaseModel, path: str) -> Any:
-    """Return what stands at ``path`` in a raw mapping or in a checked spec.
-
-    Raises ``SpecError`` naming the first part that is not there and the nearest known one.
-    """
+def _walk(source: Mapping[str, Any] | BaseModel, path: str) -> Iterator[tuple[Part, Any]]:
+    """Yield each part of ``path``, items by their label, with what stands there."""
     here: Any = source
     done: tuple[Part, ...] = ()
     for part in parse(path):
         if isinstance(here, list | tuple):
-            here = here[_position(here, part, done)]
+            at = _position(here, part, done)
+            yield _labels(here)[at], here[at]
+            here = here[at]
         else:
             known = _content(here) or {}
             if isinstance(part, int) or part not in known:
                 raise _unknown(done, part, known)
             here = known[part]
+            yield part, here
         done = (*done, part)
-    return here
+
+
+def get(source: Mapping[str, Any] | BaseModel, path: str) -> Any:
+    """Return what stands at ``path`` in a raw mapping or in a checked spec.
+
+    Raises ``SpecError`` naming the first part that is not there and the nearest known one.
+    """
+    *_, (_, found) = _walk(source, path)
+    return found
+
+
+def canonical(source: Mapping[str, Any] | BaseModel, path: str) -> str:
+    """Return ``path`` with names in place of positions where items have them.
+
+    Raises ``SpecError`` as :func:`get` does.
+    """
+    return text(tuple(label for label, _ in _walk(source, path)))
+
+
+def _labels(items: list[Any] | tuple[Any, ...]) -> list[Part]:
+    """Return what each item is addressed by: its name where that finds it, else its position."""
+    names = [_name_of(value) for value in items]
+    # The first of two equal names is what the name would find.
+    return [
+        name if name and _PLAIN_NAME.fullmatch(name) and names.index(name) == i else i
+        for i, name in enumerate(names)
+    ]
 
 
 def put(
@@ -147,12 +173,9 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, float]]:
         for key, inner in content.items():
             yield from _leaves(inner, f"{path}.{key}" if path else key)
     elif isinstance(value, tuple):
-        names = [_name_of(v) for v in value]
-        for i, inner in enumerate(value):
-            name = names[i]
-            # The first of two equal names is what the name would find.
-            plain = name and _PLAIN_NAME.fullmatch(name) and names.index(name) == i
-            yield from _leaves(inner, f"{path}.{name}" if plain else f"{path}[{i}]")
+        for label, inner in zip(_labels(value), value, strict=True):
+            at = f"[{label}]" if isinstance(label, int) else f".{label}"
+            yield from _leaves(inner, f"{path}{at}")
 
 
 def numeric_leaves(problem: Problem) -> dict[str, float]:

@@ -94,11 +94,20 @@ def search(
     progress: Progress = tell_nobody,
     sink: ChunkSink | None = None,
 ) -> Found:
-    """Estimate the whole space; the best plan is the optimum under the cost model.
+    """Estimate the whole space of a problem; see :func:`explore`."""
+    return explore(space_of(problem), executor, progress, sink)
+
+
+def explore(
+    space: Space,
+    executor: Executor,
+    progress: Progress = tell_nobody,
+    sink: ChunkSink | None = None,
+) -> Found:
+    """Estimate a whole space; the best plan is the optimum under the cost model.
 
     Raises ``SpecError`` if the space holds more plans than a search estimates.
     """
-    space = space_of(problem)
     total = len(space.grid)
     if total > MOST_SEARCHED:
         limit = f"the space holds {total:,} plans, more than the {MOST_SEARCHED:,} of one search"

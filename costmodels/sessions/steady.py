@@ -221,8 +221,8 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
     upper = most_sessions(problem, plans)
     in_memory = largest_true(load.fits, upper)
     useful = np.maximum(largest_true(load.fed, in_memory), np.minimum(in_memory, 1))
-    in_time = largest_true(lambda b: load.on_time_share(b) >= _required(problem), useful)
     fixed = fixed_batch(problem, plans)
+    in_time = _in_time(load, useful, fixed)
     given = upper
     if queues(problem):
         given = np.maximum(in_memory, 1)
@@ -233,6 +233,21 @@ def outcomes(model: CostModel, problem: Problem, plans: PlanTable) -> Outcomes:
     bound = _binding(load, batch, in_time, useful, upper)
     starved = ~fixed & (batch == useful) & (useful < in_memory)
     return _at(load, batch, np.where(starved, BOUNDS.index("prefill"), bound))
+
+
+def _in_time(load: SteadyLoad, useful: IntArray, given: BoolArray) -> IntArray:
+    """Largest batch up to ``useful`` at which enough sessions are on time.
+
+    Where all batches are given, only whether they are in time matters: a late one counts as
+    late by one session.
+    """
+
+    def met(batch: IntArray) -> BoolArray:
+        return load.on_time_share(batch) >= _required(load.problem)
+
+    if given.all() and not queues(load.problem):
+        return np.where(met(useful), useful, np.maximum(useful - 1, 0))
+    return largest_true(met, useful)
 
 
 def _cheapest(load: SteadyLoad, largest: IntArray) -> IntArray:

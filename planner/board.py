@@ -19,6 +19,7 @@ from planner.output import note
 from planner.tables import open_console
 from results.store.batches import Status
 from results.winners import ACROSS, ANSWERED, LEFT, counts, winner_of, word_of
+from specs.grid import in_words
 
 Row = Mapping[str, Any]
 Told = Callable[[Sequence[Row]], None]
@@ -26,6 +27,10 @@ Told = Callable[[Sequence[Row]], None]
 _LINE_S = 5.0
 _REDRAW_S = 0.25
 _LATEST = 5
+"""Answers that are shown as they come."""
+_PACED_BY = 200
+"""Problems whose pace says how long the others will take."""
+
 _MACHINES = 12
 
 
@@ -36,8 +41,7 @@ class Board:
         self.name = name
         self.rows = {row["position"]: row for row in rows}
         self._latest: deque[Row] = deque(maxlen=_LATEST)
-        self._begun = time.monotonic()
-        self._ended_before = self.ended
+        self._moments: deque[float] = deque(maxlen=_PACED_BY)
 
     def tell(self, changed: Sequence[Row]) -> None:
         """Take note of rows in their new states."""
@@ -45,6 +49,8 @@ class Board:
             self.rows[row["position"]] = row
             if row["state"] not in LEFT:
                 self._latest.append(row)
+            if row["seconds"] is not None:
+                self._moments.append(time.monotonic())
 
     @property
     def in_order(self) -> list[Row]:
@@ -62,9 +68,12 @@ class Board:
         return "; ".join([f"{self.name}: {', '.join(words)}", *self._pace()])
 
     def _pace(self) -> list[str]:
-        seconds, ended = time.monotonic() - self._begun, self.ended
-        left, rate = len(self.rows) - ended, (ended - self._ended_before) / seconds
-        return [f"{rate:.3g} a second", f"{_duration(left / rate)} left"] if left and rate else []
+        """Say how fast problems were solved lately; answers from the store take no time."""
+        left = len(self.rows) - self.ended
+        if not left or len(self._moments) < 2:
+            return []
+        rate = (len(self._moments) - 1) / (self._moments[-1] - self._moments[0])
+        return [f"{rate:.3g} a second", f"{_duration(left / rate)} left"]
 
     def __rich__(self) -> Group:
         """Draw the board."""
@@ -99,7 +108,7 @@ def by_machine(rows: Sequence[Row]) -> Table:
 
 
 def _latest(row: Row) -> Text:
-    where = " · ".join(row["label"].values())
+    where = in_words(row["label"])
     words = word_of(row) if row["state"] in ANSWERED else f"{_word(row['state'])}: {row['error']}"
     return Text(f"  {where}: {words}", no_wrap=True, overflow="ellipsis")
 

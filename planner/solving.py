@@ -59,7 +59,7 @@ class _Watch(NoSink):
         most, seconds = self._limit.plans, self._limit.seconds
         if most is not None and total > most:
             raise _OverLimit(f"{total:,} plans to estimate, and the limit is {most:,}")
-        if seconds is not None and done < total and self.seconds > seconds:
+        if seconds is not None and 0 < done < total and self.seconds > seconds:
             raise _OverLimit(f"{done:,} of {total:,} plans estimated when {seconds:g} s were over")
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from planner.tables import open_console
 from results.winners import Document, Winners, counts, numbers, winner_of, winners, wins, word_of
+from specs.grid import in_words
 
 _MOST_PLANS = 30
 _MOST_FAILED = 10
@@ -40,7 +41,7 @@ def _show_list(console: Console, rows: Sequence[Document]) -> None:
     table.add_column("best plan", overflow="fold")
     table.add_column("cost", justify="right")
     for row in rows:
-        name = row["label"].get("spec") or " · ".join(row["label"].values())
+        name = row["label"].get("spec") or in_words(row["label"])
         table.add_row(name, word_of(row), _cost(row))
     console.print(table)
 
@@ -94,6 +95,6 @@ def _show_plans(console: Console, rows: Sequence[Document]) -> None:
 def _show_failed(console: Console, rows: Sequence[Document]) -> None:
     failed = [row for row in rows if row["state"] in ("failed", "over_limit")]
     for row in failed[:_MOST_FAILED]:
-        console.print(Text(f"{' · '.join(row['label'].values())}: {row['error']}"))
+        console.print(Text(f"{in_words(row['label'])}: {row['error']}"))
     if len(failed) > _MOST_FAILED:
         console.print(f"… and {len(failed) - _MOST_FAILED} more, in the table of the batch")

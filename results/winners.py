@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from results.words import plan_name
+from specs.grid import in_words
 from specs.space import AXES
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Winners:
     @property
     def title(self) -> str:
         """The setting in words."""
-        return " · ".join(self.where.values())
+        return in_words(self.where)
 
     def document(self) -> dict[str, Any]:
         """Return the table as JSON values; a cell is the name of the winner, or a state."""

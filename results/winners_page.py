@@ -19,6 +19,7 @@ from results.winners import (
     word_of,
 )
 from results.words import CURRENCY_UNIT, quantity
+from specs.grid import in_words
 
 _HERE = Path(__file__).parent
 
@@ -52,6 +53,7 @@ def render(name: str, rows: Sequence[Document]) -> str:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, trim_blocks=True
     )
+    environment.filters["words"] = in_words
     ranks = numbers(rows)
     pictures = [
         winner_map(table, ranks).to_html(full_html=False, include_plotlyjs=False, config=_CONFIG)

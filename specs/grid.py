@@ -172,6 +172,13 @@ def label_of(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else shown(value)
 
 
+def in_words(labels: Mapping[str, str]) -> str:
+    """Return the labels of a problem as one name; those of varied leaves with their paths."""
+    plain = {*PARTS.values(), "override", "spec"}
+    words = (label if name in plain else f"{name}={label}" for name, label in labels.items())
+    return " · ".join(words)
+
+
 class _put_down_to:
     """Faults raised inside are put down to ``key`` of the grid, in place of ``part``."""
 

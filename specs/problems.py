@@ -9,7 +9,17 @@ from typing import Any
 
 from specs.documents import read_file
 from specs.errors import Fault, SpecError
-from specs.grid import BatchLimit, Choice, Dimension, Grid, base_of, dimensions, is_grid, read_grid
+from specs.grid import (
+    BatchLimit,
+    Choice,
+    Dimension,
+    Grid,
+    base_of,
+    dimensions,
+    in_words,
+    is_grid,
+    read_grid,
+)
 from specs.load import checked, load_problem, with_sets, with_values
 from specs.problem import Problem
 
@@ -130,7 +140,7 @@ def _crossed(
     labels = {
         dimension.name: choice.label for dimension, choice in zip(varied, choices, strict=True)
     }
-    where = " · ".join(labels.values())
+    where = in_words(labels)
     priority = sum(grid.priority.get(name, {}).get(label, 0) for name, label in labels.items())
 
     def load() -> Problem:

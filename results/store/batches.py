@@ -117,7 +117,8 @@ def driven(database: Database, definition: Definition, again: Sequence[str]) -> 
 
 
 def _made(database: Database, connection: sa.Connection, definition: Definition) -> None:
-    made = connection.execute(
+    """Make the batch, whole, unless it is there."""
+    connection.execute(
         database.insert_new(
             batch,
             id=definition.key,
@@ -129,7 +130,8 @@ def _made(database: Database, connection: sa.Connection, definition: Definition)
             created=database.clock(connection),
         )
     )
-    if made.rowcount:
+    has_items = sa.select(batch_item.c.position).where(batch_item.c.batch_id == definition.key)
+    if connection.execute(has_items.limit(1)).first() is None:
         fixed = {"batch_id": definition.key, "state": "waiting"}
         connection.execute(sa.insert(batch_item), [{**fixed, **item} for item in definition.items])
 

@@ -9,15 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from costmodels import trial_pass
 from costmodels.base import MemoryEstimate
-from costmodels.operators import ffn
-from costmodels.operators.work import between
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
-from costmodels.sharding import entry_bytes, expert_width
+from costmodels.sharding import expert_width
 from specs.attention import LinearAttention
 from specs.engine import BatchLimits, Engine, batch_limits
-from specs.ffn import DenseFfn, MoeFfn
+from specs.ffn import MoeFfn
 from specs.problem import Problem
 
 OUTSIDE = "outside"
@@ -84,39 +83,8 @@ def _overheads(problem: Problem, plans: PlanTable) -> dict[str, FloatArray]:
 
 
 def _activations(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArray:
-    """Peak of the pass that an engine tries at start-up: its tokens, or its samples.
-
-    The tokens of the largest pass keep three residual streams and the widest network, a gated one
-    with its product; an indexer adds its scores. Sampling follows when they are gone, for as many
-    sequences as a pass may have.
-    """
-    model, pass_ = problem.model, limits(problem, engine)
-    widest: FloatArray = np.zeros(len(plans))
-    for network in dict.fromkeys(kind.ffn for kind in model.kinds):
-        numbers = ffn.activation_numbers(model, network, plans)
-        if isinstance(network, DenseFfn) and network.gated:
-            numbers = numbers * 1.5
-        widest = np.maximum(widest, numbers)
-    for attention in dict.fromkeys(kind.attention for kind in model.kinds):
-        matrices = attention.parts(model.hidden, "prefill").matrices
-        widest = np.maximum(widest, between(matrices, plans))
-    numbers = pass_.tokens / plans.cp * (3 * model.residual_width + widest)
-    sampled = pass_.sequences * model.vocab * engine.memory.logit_bytes
-    scored, gathered = _indexer(problem, engine, plans)
-    passing = numbers * model.formats.activations.bytes_per_number + scored
-    return np.maximum(passing, sampled) + gathered
-
-
-def _indexer(problem: Problem, engine: Engine, plans: PlanTable) -> tuple[FloatArray, FloatArray]:
-    """Scores that an indexer works on in a pass, and index keys that stay gathered for it."""
-    model, memory = problem.model, engine.memory
-    key: FloatArray = np.zeros(len(plans))
-    for attention in dict.fromkeys(kind.attention for kind in model.kinds):
-        for stream in attention.parts(model.hidden, "prefill").streams:
-            if stream.tensor == "index":
-                key = np.maximum(key, entry_bytes(model, stream, plans))
-    scores: FloatArray = np.where(key > 0, memory.index_scores, 0.0)
-    return scores, memory.index_sessions * problem.longest * key
+    """Peak of the pass that an engine tries at start-up."""
+    return trial_pass.activations(problem, engine, plans, limits(problem, engine))
 
 
 def _context(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArray:
@@ -133,15 +101,8 @@ def _buffers(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArray:
 
 
 def _graphs(problem: Problem, engine: Engine, plans: PlanTable) -> FloatArray:
-    """Captured graphs: one for each batch and layer of a stage."""
-    memory = engine.memory
-    if not memory.graph_batch:
-        return np.zeros(len(plans))
-    largest = min(memory.graph_batch, 2 * limits(problem, engine).sequences)
-    steps = min(largest, 256) // 8 + max(largest - 256, 0) // 16
-    captured = steps + sum(batch <= largest for batch in (1, 2, 4))
-    layers = np.ceil(problem.model.layer_count / plans.pp)
-    return memory.graph_base + memory.graph_layer * captured * layers
+    """Captured graphs."""
+    return trial_pass.graphs(problem, engine, plans, limits(problem, engine))
 
 
 _OVERHEADS: dict[str, Callable[[Problem, Engine, PlanTable], FloatArray]] = {

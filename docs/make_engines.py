@@ -54,9 +54,15 @@ knows. `planner catalog engines vllm` shows them with their sources.
   tokens keep three residual streams and the widest network; then `max_sequences` rows of logits are
   sampled at `logit_bytes` each. On cards of 70 GiB and more vLLM prepares for 1024 sequences,
   and sampling takes gigabytes. An indexer adds its scores (`index_scores`, at most 512 MiB at a
-  time) and the index keys that it gathers: of 40 sessions, 5 GiB where `max_model_len` is 1M.
+  time) and the index keys that it gathers for 40 sessions.
+- **Hyper-connections** (`hyper_pass`, DeepSeek-V4): a layer that attends holds two copies of all
+  residual streams, queries and outputs of 64 heads whatever TP is, and what compressors and indexer
+  computed: 254 kB a token of V4-Flash. One copy of the streams stays for a draft, and experts,
+  gathered entries and index keys take turns in one buffer: 131 kB more. Two tables of rotary
+  positions for 1M tokens take 0.5 GiB.
 - **Buffers**: of each group of cards, and of a card's innermost links in step with their rate.
-- **Graphs**: a base, and one part for each captured batch and layer.
+- **Graphs**: a base, and one part for each captured batch and layer. With hyper-connections that
+  part is three times as large, and decode steps are captured once more as a whole.
 - **KV in whole blocks**; the pool must hold one session of `max_model_len`, which the engine checks
   before it starts. It is the longest session of the load if not given: an engine by itself takes
   the longest that the model accepts.
@@ -139,10 +145,17 @@ $ENGINES
 
 $LEFT
 
-- **A pass of DeepSeek-V4**: the logs of M20 and M21 leave 5.4 and 12.4 GiB for the pool where the
-  planner leaves $ROOM_M20 and $ROOM_M21. Hyper-connections, padded heads and the kernels of sparse
-  attention take more at start-up than is counted; M21 states no share, and drafts with layers that
-  are not counted either. Both are left out of the errors of the pool above.
+- **A pass of DeepSeek-V4** is counted by component from the source of vLLM, and its graphs from
+  two other logs; nothing is fitted to M20 or M21. M20 then has $ROOM_M20 GiB of the logged 5.4 and
+  fails, as it did. Not known is what graphs of whole decode steps take, which are assumed as large
+  as their pieces: without them M20 would keep 7.2 GiB and start. Not counted are kernels loaded
+  after the first measurement and what a draft adds to the pass. Two more logs, of 0.26 on 2 × H20
+  with a draft (vllm issue 51041), leave 7.7 and 7.0 GiB, for sessions of 121,344 and 912,128
+  tokens: the planner leaves about 0.9 GiB less with the default of 1,024 sequences, and about
+  2.7 GiB more with the 32 that a comment there states.
+- **M21** is left out of the errors of the pool: it states no share, drafts with layers that are not
+  counted, and runs on cards whose kernels pad no heads. The log leaves 12.4 GiB, the planner
+  $ROOM_M21 GiB.
 - **Vision encoders**: their pass at start-up takes 2 GiB and more (M26, M39) and is not counted.
 - **Fragments** of the allocator, and memory of further processes on the card.
 - **A100 with 80 GB** is excepted from the larger batches by its name, as in vLLM: a card of your
@@ -277,7 +290,7 @@ def text() -> str:
         IN_PAGES=_pages_table(),
         START=f"{kv_at_start('M20', 30000):.2f}",
         ROOM_M20=f"{STARTS['M20'].room_gib():.1f}",
-        ROOM_M21=f"{STARTS['M21'].room_gib():.1f} GiB",
+        ROOM_M21=f"{STARTS['M21'].room_gib():.1f}",
         WITHIN=len(WEIGHTS) - len(FURTHER_OFF),
         WEIGHED=len(WEIGHTS),
         WEIGHTS=_weights_table(),

@@ -51,6 +51,30 @@ class CompressedPages(Spec):
     """Multiple of bytes to which pages are padded."""
 
 
+class HyperPass(Spec):
+    """What a start-up takes for models with hyper-connections (DeepSeek-V4), whose pass is wider.
+
+    Streams are the residual streams of one token, all of them together.
+    """
+
+    stream_copies: Count
+    """Copies of the streams, each with a vector of one, that a layer holds while it attends."""
+    kept_copies: CountOrZero
+    """Copies of the streams of the largest pass that stay, for a draft to start from."""
+    head_multiple: Count
+    """Multiple to which kernels pad the query heads of a card, in queries and in outputs."""
+    gathered_sessions: CountOrZero
+    """Sessions whose compressed entries are gathered at a time, in the format of activations."""
+    position_bytes: BytesOrZero
+    """Bytes of a number in the tables of rotary positions: one of windows, one of entries."""
+    graph_base: BytesOrZero
+    """In place of ``graph_base``: graphs that pause at each attention need more."""
+    graph_layer: BytesOrZero
+    """In place of ``graph_layer``: each layer has more kernels."""
+    whole_graphs: bool
+    """Whether steps that only decode are captured once more, as a whole."""
+
+
 class EngineMemory(Spec):
     """What an engine takes of the memory of a card."""
 
@@ -101,6 +125,8 @@ class EngineMemory(Spec):
     session must hold them at the start, and all sessions together later."""
     compressed: CompressedPages | None = None
     """How caches of compressed attention share a pool; ``None``: they lie apart."""
+    hyper_pass: HyperPass | None = None
+    """What start-up takes for models with hyper-connections; ``None``: as for any other."""
     state_pages: Count
     """Pages that a session holds for each layer with a recurrent state, where kinds share pages."""
     state_pools: Count

@@ -182,6 +182,18 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
             "space={tp: [4], attention_dp: [4], ep: [8], expert_tp: [2], replicas: [1]}",
         ],
     ),
+    "engine, hyper_pass": (
+        RACK,
+        [
+            *small(
+                layer(attention={**_COMPRESSED, "rope_dim": 8, "indexer": _INDEXER}),
+                layer(**_LAYERS["window"]),
+                hyper_connections=2,
+            ),
+            "engine={name: vllm, options: "
+            "{max_batched_tokens: 512, max_sequences: 8, index_sessions: 1}}",
+        ],
+    ),
     "engine, share of the rest": (RACK, [*_HYBRID, "engine=tensorrt-llm"]),
     "mixture with dispatch": (RACK, _SPLIT),
     "skewed experts": (RACK, [*_SPLIT, "assumptions.routing={kind: skew, factor: 2}"]),

@@ -208,9 +208,13 @@ _TOKENS = {"M03": 81536, "M11": 367404, "M25": 302921, "M27": 150745}
 _AVAILABLE = ("M05", "M06", "M12", "M14")
 """Logs that state the pool in GiB alone."""
 
+_TOLD = {"M20": 5.44}
+"""GiB of the pool that a log states in its text."""
+
 CAPACITY: dict[str, tuple[float, str]] = {
     **{case: (float(tokens), "tokens") for case, tokens in _TOKENS.items()},
     **{case: (quantity(case, "available_kv_gib")["expected"], "GiB") for case in _AVAILABLE},
+    **{case: (gib, "GiB") for case, gib in _TOLD.items()},
     **{
         case: (float(quantity(case, "kv_tokens")["expected"]), "tokens")
         for case in ("M01", "M02", "M26", "M35", "M36", "M37", "M38", "M39", "M40", "M42")

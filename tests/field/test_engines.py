@@ -58,6 +58,7 @@ VERDICTS: dict[tuple[str, str], Callable[[], bool]] = {
     ("M17", "feasible_tp4"): STARTS["M17"].feasible,
     ("M17", "feasible_tp8"): EIGHT["M17"].feasible,
     ("M19", "feasible"): STARTS["M19"].feasible,
+    ("M20", "feasible"): STARTS["M20"].feasible,
     ("M24", "feasible_engram_in_hbm"): STARTS["M24"].feasible,
     ("M27", "feasible_at_0.98"): STARTS["M27"].feasible,
     ("M27", "feasible_at_0.97"): lambda: STARTS["M27"].feasible(share=0.97),

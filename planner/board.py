@@ -160,6 +160,7 @@ def show_board(status: Status) -> None:
     board = Board(status.name, status.rows)
     console = open_console()
     console.print(Text(f"{board.line()} ({status.state})", style="bold"))
+    console.print(f"batch {status.id[:12]}")
     console.print(by_machine(board.in_order))
     for row in board.in_order:
         if row["state"] in ("failed", "over_limit"):

@@ -108,6 +108,7 @@ def _run(
 
     with driven(store.database, command.define(collection), again) as held:
         board = Board(collection.name, held.rows())
+        note(f"batch {held.id[:12]} in {store.database.place}")
         if board.ended:
             note(f"resuming: {board.ended:,} of {len(board.rows):,} done")
         try:
@@ -118,8 +119,8 @@ def _run(
                 for changed in news:
                     tell(changed)
         except KeyboardInterrupt:
-            kept = f"{board.ended:,} of {len(board.rows):,} problems"
-            note(f"{kept} are kept in {store.database.place}; the same command goes on from there")
+            kept = f"{board.ended:,} of {len(board.rows):,} problems are kept"
+            note(f"{kept}; the same command goes on from there")
             raise
         rows = board.in_order
     for path in write_batch(collection.name, rows, folder):

@@ -51,7 +51,7 @@ def test_killed_twice_and_interrupted_once(
         kept = ended(rows)
         assert after <= len(kept) < 20, "the signal came too late to test anything"
         assert code == (130 if sent is signal.SIGINT else -sent)
-    assert f"{len(kept)} of 20 problems are kept in" in err
+    assert f"{len(kept)} of 20 problems are kept" in err
     assert "the same command goes on from there" in err
 
     process = begun(words)

@@ -30,6 +30,8 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]
 _SETTINGS = bytes([4])
 """The kind of frame that they answer with, its fourth byte."""
 
+_TOKEN = "Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH; `ray get-auth-token` on its head prints it"
+
 _SAME = "Install the same planner on every node; results would depend on where they are computed"
 
 Identity = tuple[str, str, str]
@@ -53,6 +55,8 @@ def connected(address: str | None, name: str) -> Iterator[Any]:
     else:
         _show_token()
         _require_answer(address, name)
+        # Seconds that Ray tries for, once a second: the address is known to answer.
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")
     import ray
 
     if ray.is_initialized():
@@ -125,10 +129,15 @@ def _require_answer(address: str, name: str) -> None:
         raise SpecError.single("search.executor", name, message, hint)
 
 
-def _refusal(error: Exception) -> tuple[str, str]:
+def _refusal(error: BaseException | None) -> tuple[str, str]:
     """Return the message and the hint for an error of ``ray.init``."""
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return f"cannot join the Ray cluster: {first}", ""
+    told: list[str] = []
+    while error is not None:
+        told.append(" ".join(str(error).split()))
+        error = error.__cause__
+    if any(word in text for text in told for word in ("InvalidAuthToken", "oken authentication")):
+        return "this Ray cluster asks for a token, and lets in nobody without the right one", _TOKEN
+    return f"cannot join the Ray cluster: {told[0]}", ""
 
 
 @cache

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from costmodels.memory import largest_true
 from costmodels.plans import PlanTable
 from costmodels.sessions.steps import Held, decode_span
-from searches.evaluate import evaluate
+from searches.evaluate import evaluate, space_of
 from specs.load import load_problem
 from tests.costmodels.support import (
     EXACT,
@@ -39,7 +39,7 @@ factors = st.sampled_from([1.001, 1.5, 2.0, 10.0])
 def test_more_memory_never_makes_a_plan_infeasible(drawn: Drawn, factor: float) -> None:
     problem, plans = drawn
     roomier = scaled(problem, "hardware.memory.hbm.capacity", factor)
-    before, after = evaluate(problem, plans), evaluate(roomier, plans)
+    before, after = evaluate(space_of(problem), plans), evaluate(space_of(roomier), plans)
     assert (after.feasible | ~before.feasible).all()
     assert no_more(after.outcomes.cost[before.feasible], before.outcomes.cost[before.feasible])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from costmodels.plans import TIER_AXES, PlanTable
 from costmodels.tiers import reads_until_fetch_pays
-from searches.evaluate import evaluate
+from searches.evaluate import evaluate, space_of
 from specs.load import load_problem
 from specs.memory import TIERS, MemoryTier
 from specs.problem import Problem
@@ -73,7 +73,7 @@ def test_a_memory_on_a_port_of_its_own_never_slows_another(
 def test_more_host_memory_never_makes_a_plan_infeasible(drawn: Drawn, factor: float) -> None:
     problem, plans = drawn
     roomier = scaled(problem, "hardware.memory.host.capacity", factor)
-    before, after = evaluate(problem, plans), evaluate(roomier, plans)
+    before, after = evaluate(space_of(problem), plans), evaluate(space_of(roomier), plans)
     assert (after.feasible | ~before.feasible).all()
 
 

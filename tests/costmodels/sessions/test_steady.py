@@ -9,7 +9,7 @@ from costmodels.memory import largest_true
 from costmodels.plans import FloatArray, IntArray, PlanTable
 from costmodels.sessions import BOUNDS
 from costmodels.sessions.steady import SteadyLoad
-from searches.evaluate import evaluate
+from searches.evaluate import evaluate, space_of
 from specs.problem import Problem
 from tests.costmodels.support import (
     EXACT,
@@ -133,7 +133,7 @@ def test_a_faster_part_never_makes_a_steady_load_dearer(
 ) -> None:
     problem, plans = drawn
     faster = scaled(problem, path, factor ** FASTER[path])
-    after, before = evaluate(faster, plans), evaluate(problem, plans)
+    after, before = evaluate(space_of(faster), plans), evaluate(space_of(problem), plans)
     assert (after.feasible | ~before.feasible).all()
     assert no_more(
         after.outcomes.cost[before.feasible], before.outcomes.cost[before.feasible], EXACT

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from specs import catalog, engines, faults, paths
+from specs import catalog, engines, faults, fleet, paths
 from specs.base import Spec
 from specs.documents import is_text, read_document, read_file, read_text, read_value
 from specs.errors import Fault, SpecError, nearest, shown
@@ -85,9 +85,20 @@ def resolve(
             done["cost_model"] = _located(raw["cost_model"], folder, files)
         except SpecError as error:
             found += error.faults
+    if raw.get("fleet") and not found:
+        done = fleet.completed(_with_fleet(done, folder, files))
     if found:
         raise SpecError(found)
     return done
+
+
+def _with_fleet(raw: dict[str, Any], folder: Path, files: bool) -> dict[str, Any]:
+    """Return a spec with the machines and models of its fleet written out."""
+
+    def write(part: str, value: Any) -> Any:
+        return _written_out(part, value, folder, files)
+
+    return {**raw, "fleet": fleet.written_out(raw["fleet"], raw, write)}
 
 
 def _with_cost_model(written: dict[str, Any]) -> dict[str, Any]:
@@ -222,6 +233,8 @@ def with_values(
         elif path == "cost_model":
             value = _located(value, folder, files)
         raw = paths.put(raw, path, value)
+        if path.partition(".")[0] == "fleet" and raw["fleet"]:
+            raw = _with_fleet(raw, folder, files)
     return raw
 
 

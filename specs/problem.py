@@ -10,14 +10,17 @@ from pydantic import (
 )
 
 from specs.assumptions import Assumptions
-from specs.base import Count, CountOrZero, Spec
+from specs.base import Count, Spec
 from specs.engine import Engine
 from specs.ffn import MoeFfn
+from specs.fleet import Fleet
+from specs.fleet import check as check_fleet
 from specs.formats import WIDER, Dtype
 from specs.hardware import HardwareSpec
 from specs.model import Layer, ModelSpec
 from specs.precision import CHECKPOINT, KvPrecision, Precision, in_precision
 from specs.routing import HistogramRouting
+from specs.search import Search
 from specs.space import Space
 from specs.units import (
     Fraction,
@@ -55,6 +58,19 @@ class Objective(Spec):
     """What a cost is counted in: card time, money or energy."""
     tie_within: FractionOrZero = 0.0
     """Plans that cost at most this share more than the best are shown as ties."""
+    also: tuple[str, ...] = ()
+    """Further figures to make small, for a Pareto front: ``tpot``, ``ttft``, ``cards``, or the path
+    of a variable of the search."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """Let a list stand for several objectives, the cost first."""
+        if not isinstance(value, list | tuple) or not value:
+            return value
+        first, *others = value
+        whole = first if isinstance(first, dict) else {"minimise": first}
+        return {**whole, "also": [o.get("minimise", o) if isinstance(o, dict) else o for o in others]}
 
 
 class Limits(Spec):
@@ -72,24 +88,6 @@ class Limits(Spec):
     """Most racks that hold those servers."""
     blast_radius: Fraction | None = None
     """Largest share of the sessions in flight that one failure may take down."""
-
-
-class Search(Spec):
-    """How the space is explored, and where."""
-
-    method: Literal["auto", "exhaustive"] = "auto"
-    """How the space is explored; ``auto`` takes every plan one by one."""
-    executor: str = "local"
-    """``local``, ``processes[:N]`` or ``ray[:ADDRESS]``."""
-    seed: CountOrZero = 0
-    """Seed of the samples that stand in for very large spaces in the funnel and in conflicts."""
-    keep: Count = 20_000
-    """Plans that are kept of a larger space: so many of the best, beside the Pareto front and the
-    nearest misses. A space of no more plans is kept whole."""
-    variables: Later = None
-    """Values that a search may choose besides the plan; not available in this version."""
-    trials: Count = 500
-    """Plans that a sampling search tries; an exhaustive one tries all and does not read it."""
 
 
 class Problem(Spec):
@@ -121,8 +119,9 @@ class Problem(Spec):
     catalogue holds a calibration of the engine on the card."""
     search: Search = Search()
     """How the space is explored, and where."""
-    fleet: Later = None
-    """Pools of machines and demands on them; not available in this version."""
+    fleet: Fleet | None = None
+    """Pools of machines and demands on them, for ``planner fleet``; limits then hold for all of it
+    together."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -131,6 +130,8 @@ class Problem(Spec):
         self._check_routing()
         self._check_figures()
         self._check_engine()
+        if self.fleet is not None:
+            check_fleet(self)
         return self
 
     def _check_contexts(self) -> None:
@@ -143,10 +144,11 @@ class Problem(Spec):
                 )
 
     def _check_limits(self) -> None:
-        if self.card_limit > self.hardware.cards:
+        wanted = self.limits.cards or 0
+        if self.fleet is None and wanted > self.hardware.cards:
             raise ValueError(
                 f"limits.cards must not exceed the {self.hardware.cards} cards of "
-                f"{self.hardware.name}, got {self.card_limit}"
+                f"{self.hardware.name}, got {wanted}"
             )
         known = [domain.name for domain in self.hardware.failures]
         for failure in self.workload.failures:
@@ -283,8 +285,8 @@ class Problem(Spec):
 
     @property
     def card_limit(self) -> int:
-        """Cards that the deployment may take."""
-        return self.limits.cards or self.hardware.cards
+        """Cards of the machine that the deployment may take."""
+        return min(self.limits.cards or self.hardware.cards, self.hardware.cards)
 
     def wanted_format(self, tensor: str) -> Dtype:
         """Format to multiply ``tensor`` in, a field of ``Formats``, whatever the card can."""

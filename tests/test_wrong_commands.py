@@ -171,7 +171,11 @@ WRONG: dict[str, Wrong] = {
     "engine": Wrong(
         setting("engine=vlm"), "no engine of that name", "engine", "vlm", "Did you mean 'vllm'"
     ),
-    "fleet": Wrong(setting("fleet={pools: []}"), "not available in this version", "fleet"),
+    "fleet": Wrong(
+        setting("fleet={pools: [], demands: [{name: a, generate: 1, rate: 1}]}"),
+        "must not be empty",
+        "fleet.pools",
+    ),
     # Options.
     "plan without a value": Wrong(
         ("explain", str(EXAMPLE), "--plan", "tp"), "expected AXIS=VALUE", "plan", "tp"

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from planner.commands.batch import batch
+from planner.commands.studies import app as studies_app
 from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
 from planner.output import note, print_json, writable
 from specs.errors import SpecError
@@ -25,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+FAULT = 1
 BAD_INPUT = 2
 NOTHING_FEASIBLE = 3
 INTERRUPTED = 130
@@ -365,6 +367,7 @@ def import_model(
 
 
 app.command()(batch)
+app.add_typer(studies_app, name="studies")
 
 
 def _written(file: Path, text: str) -> None:
@@ -408,6 +411,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except Exception as error:
+        from searches.executors import WorkerLost
+
+        if isinstance(error, WorkerLost):
+            note(f"error: {error}")
+            raise SystemExit(FAULT) from None
         usage = getattr(error, "format_message", None)
         if usage is None:
             raise

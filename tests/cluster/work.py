@@ -85,18 +85,22 @@ def fail_at_three(shared: None, item: int) -> int:
     return item
 
 
+def die(shared: Any, item: Any) -> None:
+    """Kill the own process, as the system does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def die_at_three(folder: Path, item: int) -> int:
-    """Kill the own process at item 3, as the system does when memory runs out."""
     note(folder, f"begin {item} {os.getpid()}")
     if item == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
+        die(folder, item)
     return item
 
 
 def die_once_at_three(folder: Path, item: int) -> int:
     note(folder, f"begin {item} {os.getpid()}")
     if item == 3 and begun(folder).count("3") == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+        die(folder, item)
     return item
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -229,3 +230,12 @@ def test_a_server_that_says_nothing_is_refused() -> None:
 def test_the_address_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "nowhere.invalid:6379")
     assert "no Ray cluster answers at nowhere.invalid:6379" in refused("ray")
+
+
+def test_the_command_says_what_was_lost(planner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No traceback: the user learns what happened, and that finished work is kept."""
+    monkeypatch.setattr(exhaustive, "digest_span", work.die)
+    printed = planner("rank", str(EXAMPLE), "--executor", "processes:1")
+    assert printed.code == 1
+    assert "error: task 0 was given up: its worker was lost 3 times" in printed.err
+    assert "SIGKILL" in printed.err

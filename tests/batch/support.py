@@ -83,12 +83,12 @@ def stopped(words: Sequence[str], url: str, name: str, after: int, sent: signal.
     Returns the exit code, what it printed to stderr, and the rows that were kept.
     """
     process = begun(words)
-    limit = time.monotonic() + START_S + after
+    limit = time.monotonic() + START_S + 5 * after
     with opened(url) as store:
         while len(ended(_rows(store, name))) < after:
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < limit, "the batch does not get on"
-            time.sleep(0.05)
+            time.sleep(0.05 + after / 200)
     process.send_signal(sent)
     _, err = process.communicate(timeout=START_S)
     return process.returncode, err, rows_of(url, name)

@@ -27,7 +27,7 @@ rank: $(VENV)/.ready-run  ## rank plans for the example spec, report in out/ (SP
 test soak: export OPENBLAS_NUM_THREADS := 1
 
 test: $(VENV)/.ready-dev  ## all tests but the soak tests
-	@$(BIN)/python -m pytest -n auto $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.ready-dev  ## style: ruff check, ruff format --check
 	@$(BIN)/ruff check .
@@ -52,7 +52,7 @@ bench: $(VENV)/.ready-run  ## speed, measured
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 soak: $(VENV)/.ready-dev  ## the tests that run for minutes
-	@$(BIN)/python -m pytest -n auto -m soak $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m soak $(ARGS)
 
 clean:  ## remove caches and built pages (keeps .venv and out/)
 	@rm -rf docs/_build build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

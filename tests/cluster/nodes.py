@@ -1,14 +1,13 @@
 """A Ray cluster of several nodes on this machine: separate raylets, each with a store."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
@@ -24,6 +23,12 @@ def settings() -> dict[str, str]:
         "RAY_health_check_timeout_ms": "2000",
         "RAY_health_check_failure_threshold": "3",
     }
+
+
+def _free_port() -> int:
+    """Return a port for the head, whose usual ones another cluster may hold."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @contextmanager

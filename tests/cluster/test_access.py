@@ -20,7 +20,7 @@ from tests.cluster.studies import EXAMPLE, ROOT
 
 PLANNER = [sys.executable, "-c", "from planner.cli import main; main()"]
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 
 def planner(name: str, home: Path, **changes: str) -> subprocess.CompletedProcess[str]:

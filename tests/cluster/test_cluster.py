@@ -8,7 +8,7 @@ import pytest
 from searches.executors import WorkerLost, executor
 from tests.cluster import work
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 
 @pytest.mark.usefixtures("joined")

@@ -14,7 +14,7 @@ from specs.load import load_problem
 from tests.cluster import work
 from tests.cluster.studies import EXAMPLE, LARGE, OPEN, ROOT, answer
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 DOOMED = 2
 """Processors of the node that is lost."""

@@ -196,5 +196,5 @@ def status(database: Database, named: str) -> Status:
         hint = nearest(named[:80], {row.name for row in known})
         raise SpecError.single("--status", named, message, hint)
     (row,) = found
-    alive = row.state != "running" or lease.held(row.owner, row.expires, now)
+    alive = row.state != "running" or lease.held(row.id, row.owner, row.expires, now)
     return Status(row.id, row.name, row.state if alive else "interrupted", _rows(database, row.id))

@@ -16,7 +16,6 @@ from sqlalchemy.exc import NoSuchModuleError
 
 from results.store import faults
 from results.store.place import Place
-from specs.errors import SpecError
 
 PATIENCE_S = 30
 """Seconds that a transaction waits for another one."""
@@ -123,9 +122,7 @@ def _postgresql(place: Place) -> sa.Engine:
             connect_args={"connect_timeout": _CONNECT_S, "application_name": "planner"},
         )
     except (ImportError, NoSuchModuleError):
-        raise SpecError.single(
-            "--store",
-            str(place),
+        raise place.refusal(
             "PostgreSQL needs the package psycopg",
             "Install llm-deployment-planner[postgres]",
         ) from None

@@ -61,14 +61,14 @@ def told(place: Place) -> Iterator[None]:
 def of_file(place: Place, file: Path, error: OSError) -> SpecError:
     """Return what to say of a file or folder that cannot be read or written."""
     hint = _SPACE if error.errno in _FULL else _ELSEWHERE
-    return SpecError.single(OPTION, str(place), f"cannot use {file}: {error.strerror}", hint)
+    return place.refusal(f"cannot use {file}: {error.strerror}", hint)
 
 
 def _of_sqlite(place: Place, error: DBAPIError) -> SpecError | None:
     name = getattr(error.orig, "sqlite_errorname", "")
     for beginning, (message, hint) in _SQLITE.items():
         if name.startswith(beginning):
-            return SpecError.single(OPTION, str(place), message, hint)
+            return place.refusal(message, hint)
     return None
 
 
@@ -76,12 +76,10 @@ def _of_postgresql(place: Place, error: DBAPIError) -> SpecError | None:
     state = getattr(error.orig, "sqlstate", None)
     said = str(error.orig).strip().splitlines()[-1:]
     if state is None and _is_connection(error):
-        return SpecError.single(
-            OPTION, str(place), f"the server cannot be reached: {''.join(said)}", _ELSEWHERE
-        )
+        return place.refusal(f"the server cannot be reached: {''.join(said)}", _ELSEWHERE)
     for beginning, (message, hint) in _POSTGRESQL.items():
         if state and state.startswith(beginning):
-            return SpecError.single(OPTION, str(place), f"{message}: {''.join(said)}", hint)
+            return place.refusal(f"{message}: {''.join(said)}", hint)
     return None
 
 

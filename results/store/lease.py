@@ -14,7 +14,6 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from results.store.database import Database
-from results.store.place import OPTION
 from specs.errors import SpecError
 
 LEASE_S = 60.0
@@ -23,6 +22,9 @@ LEASE_S = 60.0
 RENEW_S = 10.0
 
 _PROCESSES = Path("/proc")
+_ours: set[str] = set()
+"""Ids of the rows that threads of this process work on."""
+
 _START = 19  # field of a process's start in its `stat`, counted after its name
 
 
@@ -55,22 +57,29 @@ def _start_of(pid: int) -> str | None:
     return None if state == "Z" else rest[_START - 1]
 
 
-def held(owner: str | None, expires: float | None, now: float) -> bool:
-    """Whether a lease keeps others away."""
-    return bool(owner and expires and expires > now and not is_gone(owner))
+def held(id: str, owner: str | None, expires: float | None, now: float) -> bool:
+    """Whether the lease of a row keeps others away."""
+    if not (owner and expires and expires > now):
+        return False
+    # A lease of this process that no thread of it works under could not be given back.
+    return id in _ours if owner == holder() else not is_gone(owner)
 
 
 def take(database: Database, connection: sa.Connection, table: sa.Table, id: str) -> str | None:
-    """Take the lease of a row of ``study`` or ``batch``; return its holder if somebody has it."""
+    """Take the lease of a row of ``study`` or ``batch``; return its holder if somebody has it.
+
+    Whoever takes it works under a :class:`Heartbeat`.
+    """
     row = connection.execute(
         sa.select(table.c.owner, table.c.expires).where(table.c.id == id).with_for_update()
     ).one()
     now = database.clock(connection)
-    if held(row.owner, row.expires, now):
+    if held(id, row.owner, row.expires, now):
         return str(row.owner)
     connection.execute(
         sa.update(table).where(table.c.id == id).values(owner=holder(), expires=now + LEASE_S)
     )
+    _ours.add(id)
     return None
 
 
@@ -82,9 +91,7 @@ def renew(database: Database, connection: sa.Connection, table: sa.Table, id: st
         .values(expires=database.clock(connection) + LEASE_S)
     )
     if not renewed.rowcount:
-        raise SpecError.single(
-            OPTION,
-            str(database.place),
+        raise database.place.refusal(
             f"another process has taken over {table.name} {id[:12]}, as this one stood still for "
             f"more than {LEASE_S:.0f} s",
             "Ask again: what is finished is kept",
@@ -105,6 +112,7 @@ class Heartbeat:
     def __exit__(self, *error: object) -> None:
         self._ended.set()
         self._thread.join()
+        _ours.discard(self._id)
 
     def _beat(self) -> None:
         while not self._ended.wait(RENEW_S):

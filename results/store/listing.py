@@ -118,7 +118,7 @@ def _summaries() -> "sa.Select[Any]":
 def _summary(row: Any, now: float) -> Document:
     """Return a row as JSON values; a study that nobody works on any more is interrupted."""
     summary = {name: getattr(row, name) for name in _COLUMNS}
-    live = lease.held(row.owner, row.expires, now)
+    live = lease.held(row.id, row.owner, row.expires, now)
     if row.state == "running" and not live:
         summary["state"] = "interrupted"
     best = None

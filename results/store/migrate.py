@@ -7,7 +7,6 @@ is made whole from the schema; a test holds that to be what all revisions togeth
 import sqlalchemy as sa
 
 from results.store.database import Database
-from results.store.place import OPTION
 from results.store.schema import HEAD, metadata
 from specs.errors import SpecError
 
@@ -47,9 +46,8 @@ def _make(database: Database) -> None:
             return  # another process was faster
         taken = sorted(set(metadata.tables) & set(sa.inspect(connection).get_table_names()))
         if taken:
-            raise SpecError.single(
-                OPTION, str(database.place), f"holds tables of something else: {', '.join(taken)}"
-            )
+            other = ", ".join(taken)
+            raise database.place.refusal(f"holds tables of something else: {other}")
         metadata.create_all(connection, checkfirst=False)
         sa.Table(
             TABLE,
@@ -73,14 +71,14 @@ def to_revision(database: Database, wanted: str) -> None:
     config.set_main_option("script_location", "results.store:migrations")
     known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
     if wanted not in known:
-        raise SpecError.single("revision", wanted, f"no such revision; known: {_listed(known)}")
+        raise SpecError.single(
+            "revision", wanted, f"no such revision; known: {', '.join(sorted(known))}"
+        )
     with database.migrating() as connection:
         _alone(database, connection)
         found = revision(connection)
         if found not in known:
-            raise SpecError.single(
-                OPTION,
-                str(database.place),
+            raise database.place.refusal(
                 f"has revision {found}, and this planner knows revisions up to {HEAD}",
                 "A newer planner wrote it: upgrade this one, or name another store",
             )
@@ -95,7 +93,3 @@ def _alone(database: Database, connection: sa.Connection) -> None:
     """Wait until no other process makes or migrates the tables; SQLite has one writer anyway."""
     if not database.is_sqlite:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-
-
-def _listed(revisions: list[str]) -> str:
-    return ", ".join(sorted(revisions))

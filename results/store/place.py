@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from specs.errors import SpecError, nearest
+from specs.errors import Fault, SpecError, nearest
 
 OPTION = "--store"
 
@@ -28,6 +28,10 @@ class Place:
         if self.file:
             return str(self.file)
         return self.url.render_as_string(hide_password=True)
+
+    def refusal(self, message: str, hint: str = "") -> SpecError:
+        """Return an error of this store; it names the whole place, however long that is."""
+        return SpecError([Fault(OPTION, str(self), message, hint)])
 
     @property
     def file(self) -> Path | None:

@@ -33,9 +33,10 @@ def delete(store: Store, id: str) -> None:
     """Remove a study with its plans, chunks and table. Raises ``SpecError`` while it runs."""
     mine = study.c.id == id
     with store.database.writing() as connection:
-        query = sa.select(study.c.owner, study.c.expires, study.c.table_file).where(mine)
+        columns = (study.c.id, study.c.owner, study.c.expires, study.c.table_file)
+        query = sa.select(*columns).where(mine)
         row = connection.execute(query.with_for_update()).one()
-        if lease.held(row.owner, row.expires, store.database.clock(connection)):
+        if lease.held(row.id, row.owner, row.expires, store.database.clock(connection)):
             raise SpecError.single(
                 "ID", id[:SHORT], f"{row.owner} works on it", "Interrupt that process first"
             )
@@ -92,7 +93,7 @@ def _abandoned(connection: sa.Connection, before: float, now: float) -> list[str
         study.c.state != "done", ended < before
     )
     rows = connection.execute(query.order_by(study.c.created)).all()
-    return [row.id for row in rows if not lease.held(row.owner, row.expires, now)]
+    return [row.id for row in rows if not lease.held(row.id, row.owner, row.expires, now)]
 
 
 def _size_if_old(file: Path) -> int | None:

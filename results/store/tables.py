@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from results.store import faults
-from results.store.place import OPTION, Place
+from results.store.place import Place
 from specs.errors import SpecError
 
 _SUFFIX = ".parquet"
@@ -59,9 +59,7 @@ class Tables:
 
     def lost(self, study: str, why: str) -> SpecError:
         """Return what to say of a table that cannot be used."""
-        return SpecError.single(
-            OPTION,
-            str(self.place),
+        return self.place.refusal(
             f"the table of study {study[:12]} is lost: {why}",
             f"Restore the file, or compute again after: planner studies delete {study[:12]}",
         )

@@ -70,7 +70,8 @@ class Objective(Spec):
             return value
         first, *others = value
         whole = first if isinstance(first, dict) else {"minimise": first}
-        return {**whole, "also": [o.get("minimise", o) if isinstance(o, dict) else o for o in others]}
+        also = [o.get("minimise", o) if isinstance(o, dict) else o for o in others]
+        return {**whole, "also": also}
 
 
 class Limits(Spec):

@@ -7,6 +7,7 @@ name; in CI they fail, since nothing would be tested there.
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -72,7 +73,7 @@ class Server:
         return f"postgresql+psycopg://{user}@/{database}?host={self.folder}&tables={tables}"
 
     def stop(self) -> None:
-        self.process.terminate()
+        self.process.send_signal(signal.SIGINT)  # at once, whoever is connected
         self.process.wait(START_S)
 
 

@@ -53,7 +53,11 @@ class Store:
         """
         where = place(url)
         database = Database(where)
-        migrate.prepare(database)
+        try:
+            migrate.prepare(database)
+        except BaseException:
+            database.close()
+            raise
         return cls(database, Tables(where))
 
     def close(self) -> None:

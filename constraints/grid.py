@@ -32,6 +32,15 @@ class Grid:
         skeleton = next(iter(self.coupled.values())).size if self.coupled else 1
         return skeleton, *(values.size for values in self.free.values())
 
+    def equals(self, other: "Grid") -> bool:
+        """Whether another grid has the same plans in the same order."""
+        pairs = (self.coupled, other.coupled), (self.free, other.free)
+        return all(
+            list(mine) == list(theirs)
+            and all(np.array_equal(column, theirs[axis]) for axis, column in mine.items())
+            for mine, theirs in pairs
+        )
+
     def __len__(self) -> int:
         return prod(self._sizes)
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from constraints.base import Constraint
+from constraints.grid import Grid
 from constraints.space import Space
 from costmodels.base import model_of
-from costmodels.plans import BoolArray, IntArray, PlanTable
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.sessions.outcome import BOUNDS
 from searches.executors import LocalExecutor
 from searches.exhaustive import Found, explore
@@ -138,10 +139,18 @@ class Variant:
 
     found: Found
 
+    @staticmethod
+    def space(problem: Problem) -> Space:
+        """Return the space of a problem. Raises ``SpecError`` where it names what there is not."""
+        return _Deciding(problem, model_of(problem))
+
     @classmethod
-    def of(cls, problem: Problem) -> "Variant":
-        """Rank a problem. Raises ``SpecError`` where it names what there is not."""
-        return cls(explore(_Deciding(problem, model_of(problem)), LocalExecutor()))
+    def of(cls, problem: Problem, skeleton: Grid | None = None) -> "Variant":
+        """Rank a problem, whose plans that can be built may be known."""
+        space = cls.space(problem)
+        if skeleton is not None:
+            vars(space)["grid"] = skeleton
+        return cls(explore(space, LocalExecutor()))
 
     @property
     def plans(self) -> PlanTable:
@@ -159,6 +168,21 @@ class Variant:
         found = self.found.evaluated
         return found.feasible & np.isfinite(found.outcomes.cost)
 
+    @property
+    def margins(self) -> FloatArray:
+        """Margins of the estimated constraints, shape ``(constraints, plans)``."""
+        return self.found.evaluated.margins
+
+    @property
+    def costs(self) -> FloatArray:
+        """Cost per on-time session of each plan, feasible or not."""
+        return self.found.evaluated.outcomes.cost
+
+    def is_feasible(self, key: Key) -> bool:
+        """Whether a plan is among the candidates and feasible."""
+        row = self.row(key)
+        return row is not None and bool(self.feasible[row])
+
     def row(self, key: Key) -> int | None:
         """Row of a plan, ``None`` if it is not among the candidates."""
         (rows,) = np.nonzero((self.keys == np.array(key)).all(axis=1))
@@ -168,14 +192,14 @@ class Variant:
     def least(self) -> float:
         """Least cost of a feasible plan; inf if there is none."""
         ranked = self.found.ranked
-        return float(self.found.evaluated.outcomes.cost[ranked[0]]) if ranked.size else np.inf
+        return float(self.costs[ranked[0]]) if ranked.size else np.inf
 
     def wins(self, key: Key) -> bool:
         """Whether a plan is feasible and none costs less."""
         row = self.row(key)
         if row is None or not self.feasible[row]:
             return False
-        return bool(self.found.evaluated.outcomes.cost[row] <= self.least * (1 + EQUAL))
+        return bool(self.costs[row] <= self.least * (1 + EQUAL))
 
     def winner(self, favourite: Key | None = None) -> Key | None:
         """Key of the best plan; of equal ones the ``favourite``, else the first in the ranking."""

@@ -1,0 +1,144 @@
+"""What the solver is asked: columns, yards and cuts, with every figure a whole number.
+
+Quantities are scaled to whole numbers once, here: what a column serves in parts of its demand,
+money in millionths an hour, power in milliwatts, time in parts of the shortest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, floor
+
+from searches.fleet.columns import Column
+from searches.fleet.cuts import Cut
+from searches.fleet.yard import Yard
+from specs.problem import Problem
+from specs.units import ROUNDING
+
+PARTS = 10**9
+"""Parts that a demanded rate is counted in."""
+
+SERVED = 10**3
+"""Of these, parts that may be missing: rates are met to one in a million."""
+
+_MICRO = 10**6
+_MILLI = 10**3
+_HOUR_S = 3600
+
+_TIMES = 10**5
+"""Steps in which the time of a burst is counted, of the shortest that it may take."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Choose how many of each column, within the limits and the yards, at least cost."""
+
+    problem: Problem
+    columns: tuple[Column, ...]
+    yards: tuple[Yard, ...]
+    cuts: tuple[tuple[Cut, ...], ...]
+
+    @property
+    def bursts(self) -> bool:
+        """Whether the demands are bursts."""
+        assert self.problem.fleet is not None
+        return self.problem.fleet.bursts
+
+    def scaled(self, factor: float) -> "Question":
+        """Return the question with all rates multiplied."""
+        fleet = self.problem.fleet
+        assert fleet is not None
+        demands = tuple(
+            d.model_copy(update={"rate": (d.rate or 0.0) * factor}) for d in fleet.demands
+        )
+        update = {"fleet": fleet.model_copy(update={"demands": demands})}
+        return replace(self, problem=self.problem.model_copy(update=update))
+
+    @cached_property
+    def wanted(self) -> tuple[float, ...]:
+        """Sessions of each demand: per second, or of the burst."""
+        assert self.problem.fleet is not None
+        return tuple(d.rate or float(d.sessions or 0) for d in self.problem.fleet.demands)
+
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
+        """Parts of each demand that must be served."""
+        if self.bursts:
+            return tuple(int(w) for w in self.wanted)
+        return (PARTS - SERVED,) * len(self.wanted)
+
+    @cached_property
+    def serves(self) -> tuple[int, ...]:
+        """Parts of its demand that an instance of each column serves, no more than all."""
+        if self.bursts:
+            return tuple(int(c.serves) for c in self.columns)
+        return tuple(
+            min(round(c.serves / self.wanted[c.demand] * PARTS), PARTS) for c in self.columns
+        )
+
+    @cached_property
+    def seconds(self) -> tuple[int, ...]:
+        """Time until the last session of an instance ends, in steps; 1 for a lasting rate."""
+        if not self.bursts:
+            return (1,) * len(self.columns)
+        step = self.time_step
+        return tuple(ceil(c.seconds / step * (1 - ROUNDING)) for c in self.columns)
+
+    @cached_property
+    def time_step(self) -> float:
+        """Seconds of a step of :attr:`seconds`."""
+        if not self.bursts:
+            return 1.0
+        return min(c.seconds for c in self.columns) / _TIMES
+
+    def price(self, pool: int) -> int:
+        """Millionths of money per hour of a card."""
+        return round((self.yards[pool].hardware.card.price or 0.0) * _HOUR_S * _MICRO)
+
+    def watts(self, pool: int) -> int:
+        """Milliwatts of a server."""
+        return round((self.yards[pool].hardware.server.power or 0.0) * _MILLI)
+
+    @cached_property
+    def limits(self) -> dict[str, int]:
+        """Limits of the whole fleet by name, in the units of the model."""
+        stated = self.problem.limits
+        factors = {
+            "cards": 1,
+            "servers": 1,
+            "racks": 1,
+            "power": _MILLI,
+            "money_per_hour": _MICRO,
+        }
+        return {
+            name: floor(value * factor * (1 + ROUNDING))
+            for name, factor in factors.items()
+            if (value := getattr(stated, name)) is not None
+        }
+
+    def shown(self, name: str, amount: int) -> float:
+        """Return an amount of a limit in the unit of the spec."""
+        return amount / {"power": _MILLI, "money_per_hour": _MICRO}.get(name, 1)
+
+    @property
+    def unit(self) -> float:
+        """Cost of 1 in the model: GPU-seconds, money or joules, per second or for the burst."""
+        currency = self.problem.objective.currency
+        each = {"gpu_seconds": 1.0, "money": 1 / (_MICRO * _HOUR_S), "joules": 1 / _MILLI}[currency]
+        return each * self.time_step
+
+    @property
+    def rounding(self) -> float:
+        """Largest relative error of the cost that counting in whole numbers makes."""
+        times = 1 / _TIMES if self.bursts else 0.0
+        currency = self.problem.objective.currency
+        pools = range(len(self.yards))
+        if currency == "money":
+            return times + max(0.5 / max(self.price(g), 1) for g in pools)
+        if currency == "joules":
+            return times + max(0.5 / max(self.watts(g), 1) for g in pools)
+        return times
+
+    def of_pool(self, pool: int) -> Sequence[int]:
+        """Positions of the columns of a pool."""
+        return [i for i, column in enumerate(self.columns) if column.pool == pool]

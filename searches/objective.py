@@ -53,12 +53,20 @@ def front(found: Evaluated, ordered: IntArray) -> IntArray:
     outcomes = found.outcomes
     told = [_rounded(outcomes.cost), outcomes.tpot_s, outcomes.ttft_s, found.plans.total_cards]
     # A time that does not exist, as that to the first token of a pool that only decodes, is equal.
-    points = np.nan_to_num(np.stack([column[ordered] for column in told], axis=1))
-    left, best = np.arange(len(points)), []
+    return ordered[unbeaten(np.nan_to_num(np.stack([column[ordered] for column in told], axis=1)))]
+
+
+def unbeaten(points: FloatArray) -> IntArray:
+    """Rows that no row is at most equal to in every column, of points of shape ``(rows, figures)``.
+
+    They must come in an order in which none is beaten by a later one, such as by the first column
+    and then by others; of equals the first is taken.
+    """
+    left, best = np.arange(len(points)), list[int]()
     while left.size:
-        best.append(left[0])
+        best.append(int(left[0]))
         left = left[(points[left] < points[left[0]]).any(axis=1)]
-    return ordered[np.array(best, dtype=np.int64)]
+    return np.array(best, dtype=np.int64)
 
 
 def ties(costs: FloatArray, objective: Objective) -> BoolArray:

@@ -27,6 +27,10 @@ def export(store: "Store", entry: dict[str, Any], folder: Path) -> Iterator[Path
     """
     if entry["state"] != "done":
         raise SpecError.single("ID", entry["id"][:12], f"is {entry['state']}, not done")
+    if entry["table"] is None:
+        what = f"is a {entry['kind']}, and keeps no table of plans"
+        hint = "Print it with: planner studies show ID --json"
+        raise SpecError.single("ID", entry["id"][:12], what, hint)
     study = Study(store.database, store.tables, entry["id"])
     raw = json.loads(entry["spec"])
     problem = load_problem(raw)

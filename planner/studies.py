@@ -49,19 +49,26 @@ def rank(
     Returns the ranking; with no feasible plan it holds the conflict that explains why.
     Raises ``SpecError`` for bad input, before any work.
     """
-    problem = load_problem(source, sets)
-    if cost_model:
-        problem = load_problem(problem, [f"cost_model={cost_model}"])
-    chosen = executor(executor_name or problem.search.executor)
+    problem, chosen = asked_for(source, sets, cost_model, executor_name)
     if store is None:
         return ranked(problem, chosen, progress)
-    with store.study(problem, _inputs(source, sets, chosen)) as study:
+    with store.study(problem, inputs(source, sets, chosen) | {"command": "rank"}) as study:
         if study.done:
             found = Found(space_of(problem), study.digest())
             return Ranking(found, study.conflict(), study.id)
         ranking = ranked(problem, chosen, progress, study)
         study.finish(ranking.found.digest, ranking.document(_KEPT_TOP))
         return Ranking(ranking.found, ranking.conflict, study.id)
+
+
+def asked_for(
+    source: Source, sets: Sequence[str], cost_model: str | None, executor_name: str | None
+) -> tuple[Problem, Executor]:
+    """Return the checked problem that was asked, and where to compute its answer."""
+    problem = load_problem(source, sets)
+    if cost_model:
+        problem = load_problem(problem, [f"cost_model={cost_model}"])
+    return problem, executor(executor_name or problem.search.executor)
 
 
 def ranked(
@@ -76,7 +83,7 @@ def ranked(
     return Ranking(found, conflict_document(conflict_cores(judged), mended, judged.sampled))
 
 
-def _inputs(source: Source, sets: Sequence[str], chosen: Executor) -> Document:
+def inputs(source: Source, sets: Sequence[str], chosen: Executor) -> Document:
     """Say how a study was asked for."""
     named = isinstance(source, Path) or (isinstance(source, str) and not is_text(source))
     return {
@@ -84,7 +91,6 @@ def _inputs(source: Source, sets: Sequence[str], chosen: Executor) -> Document:
         "text": source if isinstance(source, str) and not named else None,
         "sets": list(sets),
         "executor": chosen.name,
-        "command": "rank",
     }
 
 

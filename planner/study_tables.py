@@ -53,6 +53,8 @@ def show_list(studies: Sequence[Document], where: str) -> None:
 def _best(study: Document) -> str:
     if study["best"]:
         return plan_name(study["best"]["plan"])
+    if study["kind"] != "rank":
+        return study["kind"]
     return "none feasible" if study["state"] == "done" else "-"
 
 
@@ -65,9 +67,11 @@ def _cost(best: Document | None) -> str:
 def show_study(study: Document) -> None:
     """Print the answer as ``planner rank`` does, then what it rests on."""
     console = open_console()
-    if study["result"]:
+    if study["result"] and "plans" in study["result"]:
         show_ranking(study["result"])
         console.print()
+    elif study["result"]:
+        console.print(f"A {study['kind']}: ask again to see it at once, or print it with --json.")
     console.print(Text(f"Study {one_line(study)}", style="bold"))
     if study["error"]:
         console.print(Text(f"Ended with: {study['error']}"))

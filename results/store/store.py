@@ -27,9 +27,15 @@ _POLL_S = 0.2
 _log = logging.getLogger(__name__)
 
 
-def content_key(problem: Problem, versions: Mapping[str, str], kind: str) -> str:
-    """Return what an answer is found by: the hash of all that it depends on."""
-    content = [kind, problem_hash(problem), dict(versions)]
+def content_key(
+    problem: Problem, versions: Mapping[str, str], kind: str, asked: object = None
+) -> str:
+    """Return what an answer is found by: the hash of all that it depends on.
+
+    ``asked`` is what was asked about the problem, as JSON values; a ranking asks nothing more.
+    """
+    content: list[object] = [kind, problem_hash(problem), dict(versions)]
+    content += [] if asked is None else [asked]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -66,18 +72,23 @@ class Store:
 
     @contextmanager
     def study(
-        self, problem: Problem, inputs: Mapping[str, Any], kind: str = "rank"
+        self,
+        problem: Problem,
+        inputs: Mapping[str, Any],
+        kind: str = "rank",
+        asked: object = None,
     ) -> Iterator[Study]:
         """Yield the study of a problem, found by its content or begun now.
 
         Parameters
         ----------
         inputs: how it was asked, as JSON values: ``source``, ``text``, ``sets``, ``executor``, …
+        asked: what beside the problem makes the question, as JSON values.
 
         If another process works on it, wait for that one, with a note. A study that is not done is
         this process's own while the ``with`` lasts; what ends it early is noted in it.
         """
-        id = self._ask(problem, inputs, kind)
+        id = self._ask(problem, inputs, kind, asked)
         study = self._claimed(id, inputs)
         if study.done:
             yield study
@@ -93,10 +104,10 @@ class Store:
         if not study.done:
             study.give_up("interrupted", None)
 
-    def _ask(self, problem: Problem, inputs: Mapping[str, Any], kind: str) -> str:
+    def _ask(self, problem: Problem, inputs: Mapping[str, Any], kind: str, asked: object) -> str:
         """Return the id of the study of a problem, whose row is there after this."""
         versions = grounds(problem)
-        id = content_key(problem, versions, kind)
+        id = content_key(problem, versions, kind, asked)
         with self.database.reading() as connection:
             if connection.execute(sa.select(study_table.c.id).filter_by(id=id)).first():
                 return id

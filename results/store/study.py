@@ -1,7 +1,8 @@
 """One study of a store: where a search keeps its finished chunks, and what it ends with."""
 
+import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -68,6 +69,22 @@ class Study:
 
     def load(self, index: int) -> Digest:
         """Return a kept chunk. Raises ``KeyError`` if it is not there."""
+        return from_bytes(self._content(index))
+
+    def store(self, index: int, digest: Digest) -> None:
+        """Keep a finished chunk; one that is there already stays."""
+        self._keep(index, to_bytes(digest))
+
+    def load_part(self, index: int) -> Document:
+        """Return a kept part of an answer that is no ranking. Raises ``KeyError`` as above."""
+        part: Document = json.loads(self._content(index))
+        return part
+
+    def store_part(self, index: int, part: Document) -> None:
+        """Keep a finished part of an answer that is no ranking."""
+        self._keep(index, json.dumps(part, allow_nan=False).encode())
+
+    def _content(self, index: int) -> bytes:
         with self._database.reading() as connection:
             content = connection.execute(
                 sa.select(chunk.c.content).where(
@@ -76,11 +93,9 @@ class Study:
             ).scalar_one_or_none()
         if content is None:
             raise KeyError(index)
-        return from_bytes(content)
+        return bytes(content)
 
-    def store(self, index: int, digest: Digest) -> None:
-        """Keep a finished chunk; one that is there already stays."""
-        content = to_bytes(digest)
+    def _keep(self, index: int, content: bytes) -> None:
         with self._database.writing() as connection:
             lease.renew(self._database, connection, study, self.id)
             connection.execute(
@@ -89,12 +104,24 @@ class Study:
 
     def finish(self, digest: Digest, document: Document) -> None:
         """Keep the answer in place of the chunks: the document, its plans as rows, the table."""
-        file, sha256 = self._tables.write(self.id, to_bytes(digest))
+        self._end(document, document["plans"], *self._tables.write(self.id, to_bytes(digest)))
+
+    def answer(self, document: Document) -> None:
+        """Keep an answer that is no ranking in place of its parts."""
+        self._end(document)
+
+    def _end(
+        self,
+        document: Document,
+        plans: Sequence[Document] = (),
+        file: str | None = None,
+        sha256: str | None = None,
+    ) -> None:
         with self._database.writing() as connection:
             lease.renew(self._database, connection, study, self.id)
             connection.execute(sa.delete(chunk).where(chunk.c.study_id == self.id))
             connection.execute(sa.delete(plan).where(plan.c.study_id == self.id))
-            if rows := [self._plan(item) for item in document["plans"]]:
+            if rows := [self._plan(item) for item in plans]:
                 connection.execute(sa.insert(plan), rows)
             self._row = connection.execute(
                 sa.update(study)

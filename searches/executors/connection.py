@@ -30,6 +30,8 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]
 _SETTINGS = bytes([4])
 """The kind of frame that they answer with, its fourth byte."""
 
+_FROM_OUTSIDE = "From outside a cluster: ray job submit --address http://HOST:8265 -- planner …"
+
 _TOKEN = "Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH; `ray get-auth-token` on its head prints it"
 
 _SAME = "Install the same planner on every node; results would depend on where they are computed"
@@ -49,7 +51,9 @@ def connected(address: str | None, name: str) -> Iterator[Any]:
     # no accelerator leave its variables alone.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    address = address or os.environ.get("RAY_ADDRESS")
+    if address is None and "RAY_ADDRESS" in os.environ:
+        address = os.environ["RAY_ADDRESS"]
+        name = f"RAY_ADDRESS={address}"
     if address is None:
         _keep_others_out()
     else:
@@ -97,16 +101,12 @@ def require_address(address: str, name: str) -> tuple[str, int] | None:
     """Return the host and the port of an address, or ``None`` for ``auto``; refuse other words."""
     if address == "auto":
         return None
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     whole = port.isascii() and port.isdigit() and 0 < int(port) < 2**16
     if not host or "/" in host or not whole:
+        message = "expected ray:HOST:PORT, the address of `ray start`, or ray:auto"
         raise SpecError.single(
-            "search.executor",
-            name,
-            "expected ray:HOST:PORT, ray:auto or ray:ray://HOST:PORT",
-            "A dashboard takes jobs: ray job submit --address http://HOST:8265 -- planner …"
-            if address.startswith("http")
-            else "",
+            "search.executor", name, message, _FROM_OUTSIDE if "//" in address else ""
         )
     return host.strip("[]"), int(port)
 

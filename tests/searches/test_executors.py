@@ -185,6 +185,8 @@ def answering(words: bytes) -> Iterator[int]:
         ("ray:head:port", r"expected ray:HOST:PORT"),
         ("ray:head:99999", r"expected ray:HOST:PORT"),
         ("ray:http://head:8265", r"ray job submit"),
+        ("ray://head:10001", r"ray job submit"),
+        ("ray:ray://head:10001", r"ray job submit"),
         ("slurm", r"expected local, processes\[:N\] or ray.*Known names"),
     ],
 )
@@ -230,6 +232,8 @@ def test_a_server_that_says_nothing_is_refused() -> None:
 def test_the_address_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "nowhere.invalid:6379")
     assert "no Ray cluster answers at nowhere.invalid:6379" in refused("ray")
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    assert "(got RAY_ADDRESS=http://head:8265). From outside a cluster: ray job" in refused("ray")
 
 
 def test_the_command_says_what_was_lost(planner: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,8 @@ def _every(seconds: float, board: Board, draw: Callable[[], None]) -> Told:
     def tell(changed: Sequence[Row]) -> None:
         nonlocal drawn
         board.tell(changed)
-        if time.monotonic() - drawn >= seconds:
+        # The end is told once, after the board.
+        if board.ended < len(board.rows) and time.monotonic() - drawn >= seconds:
             drawn = time.monotonic()
             draw()
 

@@ -8,11 +8,22 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.tables import open_console
-from results.winners import Document, Winners, counts, numbers, winner_of, winners, wins, word_of
+from results.winners import (
+    Document,
+    Winners,
+    counts,
+    currency_of,
+    numbers,
+    winner_of,
+    winners,
+    wins,
+    word_of,
+)
 from specs.grid import in_words
 
 _MOST_PLANS = 30
 _MOST_FAILED = 10
+_LEGEND = "above: {} per on-time session, # of the plan"
 
 
 def show_winners(rows: Sequence[Document]) -> None:
@@ -39,10 +50,10 @@ def _show_list(console: Console, rows: Sequence[Document]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("problem", overflow="fold")
     table.add_column("best plan", overflow="fold")
-    table.add_column("cost", justify="right")
+    table.add_column("cost per on-time session", justify="right")
     for row in rows:
         name = row["label"].get("spec") or in_words(row["label"])
-        table.add_row(name, word_of(row), _cost(row))
+        table.add_row(name, word_of(row), f"{_cost(row)} {currency_of([row])}")
     console.print(table)
 
 
@@ -79,7 +90,7 @@ def _show_plans(console: Console, rows: Sequence[Document]) -> None:
     won = wins(rows)
     if not won:
         return
-    console.print(Text("Plans that win (cost per on-time session and # of the plan above)", "bold"))
+    console.print(Text("Plans that win", style="bold"), f"({_LEGEND.format(currency_of(rows))})")
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(justify="right")
     table.add_column(overflow="fold")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from results.words import plan_name
+from results.words import CURRENCY_UNIT, plan_name
 from specs.grid import in_words
 from specs.space import AXES
 
@@ -178,6 +178,12 @@ def wins(rows: Sequence[Document]) -> list[tuple[str, int]]:
 def numbers(rows: Sequence[Document]) -> dict[str, int]:
     """Return a number for each winning plan, 1 for the one that wins most often."""
     return {plan: number for number, (plan, _) in enumerate(wins(rows), start=1)}
+
+
+def currency_of(rows: Sequence[Document]) -> str:
+    """Return the unit of the costs; several if the problems count differently."""
+    counted = (row["answer"]["currency"] for row in rows if winner_of(row))
+    return " or ".join(CURRENCY_UNIT[name] for name in dict.fromkeys(counted))
 
 
 def counts(rows: Sequence[Document]) -> dict[str, int]:

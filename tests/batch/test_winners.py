@@ -127,7 +127,7 @@ def test_specs_of_a_list_are_printed_one_a_line(capsys: Any) -> None:
     show_winners(listed)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[1:3]] == [
-        [f"spec-{i}", "tp=2", "replicas=4", "0.250"] for i in range(2)
+        [f"spec-{i}", "tp=2", "replicas=4", "0.250", "GPU·s"] for i in range(2)
     ]
 
 

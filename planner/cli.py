@@ -14,6 +14,7 @@ import typer
 
 from planner.commands.batch import batch
 from planner.commands.studies import app as studies_app
+from planner.commands.sweep import sweep
 from planner.commands.thresholds import thresholds
 from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
 from planner.output import note, print_json, writable
@@ -368,6 +369,7 @@ def import_model(
 
 
 app.command()(batch)
+app.command()(sweep)
 app.command()(thresholds)
 app.add_typer(studies_app, name="studies")
 

@@ -61,7 +61,7 @@ def _computed(
 ) -> Document:
     now = Variant.of(problem)
     best = now.answer()
-    if best.plan is None:
+    if best.best is None:
         return document(problem, best, [])
     asked = Asked(problem, now)
     kept = set(keep.known())

@@ -6,7 +6,7 @@ from typing import Any
 
 from searches.probing import DECADES, FACTORS
 from searches.thresholds import OTHERS, Change, Found, Probed, ratio
-from searches.variants import Answer
+from searches.variants import Answer, plan_of
 from specs.load import problem_hash
 from specs.problem import Problem
 
@@ -27,7 +27,7 @@ def leaf_document(found: Found) -> Document:
         "feasible_from": [
             {
                 "path": leaf.path,
-                "plan": becomes.plan,
+                "plan": plan_of(becomes.plan),
                 "value": becomes.value,
                 "unit": leaf.unit,
                 "current": leaf.value,
@@ -44,7 +44,7 @@ def _change(change: Change | None) -> Document | None:
     return {
         "value": change.value,
         "last": change.last,
-        "plan": change.plan,
+        "plan": plan_of(change.plan) if change.plan else None,
         "verified": change.verified,
     }
 
@@ -62,7 +62,7 @@ def document(problem: Problem, best: Answer, leaves: Sequence[Document]) -> Docu
         "name": problem.name,
         "problem_hash": problem_hash(problem),
         "best": {
-            "plan": best.plan,
+            "plan": plan_of(best.best) if best.best else None,
             "cost_per_on_time_session": best.cost,
             "currency": best.currency,
         },

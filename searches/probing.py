@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from constraints.grid import Grid
-from searches.variants import Key, Leaf, Variant, changed
+from searches.variants import Key, Leaf, Variant, changed, refusal
 from specs.errors import SpecError
 from specs.problem import Problem
 
@@ -87,16 +87,9 @@ class Line:
     def reach(self, side: Side) -> tuple[tuple[float, ...], str]:
         """Values of the grid up to the farthest that the spec accepts, and why not beyond that."""
         values, refused = grid(self.leaf, side), ""
-        while values and (why := self._refusal(values[-1])):
+        while values and (why := refusal(self.asked.problem, {self.leaf.path: values[-1]})):
             values, refused = values[:-1], why
         return values, refused
-
-    def _refusal(self, value: float) -> str:
-        try:
-            self.problem(value)
-        except SpecError as error:
-            return error.faults[0].message
-        return ""
 
     def inverse(self, near: float, far: float) -> bool:
         """Whether times go with the inverse of the figure: a rate, or a share of one less."""

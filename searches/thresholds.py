@@ -21,7 +21,7 @@ from searches.executors import LocalExecutor
 from searches.exhaustive import explore
 from searches.narrowing import Step
 from searches.probing import SIDES, Asked, Line, Side, alike
-from searches.variants import EQUAL, Key, Leaf, Plan, Variant
+from searches.variants import EQUAL, Key, Leaf, Variant
 from specs.errors import SpecError
 
 Reason = Callable[[Variant], float]
@@ -44,7 +44,7 @@ class Change:
 
     value: float
     last: float
-    plan: Plan | None
+    plan: Key | None
     verified: bool
 
 
@@ -67,7 +67,7 @@ class Probed:
 class Becomes:
     """Where a plan that is not the best becomes feasible: from ``value`` up, or up to it."""
 
-    plan: Plan
+    plan: Key
     value: float
     upwards: bool
 
@@ -131,9 +131,7 @@ def _change(line: Line, last: float, value: float, farthest: float) -> Change:
         inside = _toward(last, value - aside, line.leaf.value)
         outside = _toward(value, value + aside, farthest)
     verified = _again(line, inside).wins(best) and _again(line, outside).winner(best) == winner
-    row = None if winner is None else after.row(winner)
-    plan = None if row is None else after.plans.row(row)
-    return Change(value, last, plan, verified)
+    return Change(value, last, winner, verified)
 
 
 def _toward(value: float, wanted: float, most: float) -> float:
@@ -222,10 +220,7 @@ def _becoming(line: Line) -> Iterator[Becomes]:
             line.inverse(last, first),
         )
         _, value = step.narrow()
-        there = line.at(value)
-        row = there.row(key)
-        assert row is not None
-        yield Becomes(there.plans.row(row), value, upwards)
+        yield Becomes(key, value, upwards)
 
 
 def _misses(key: Key, variant: Variant) -> bool:
@@ -249,7 +244,7 @@ def _others(line: Line) -> Sequence[Key]:
     least: dict[Key, float] = {}
     for variant in line.ranked.values():
         for row in variant.found.ranked[: OTHERS + 1]:
-            key: Key = tuple(variant.keys[row].tolist())
+            key = variant.key(row)
             least[key] = min(least.get(key, math.inf), float(variant.costs[row]))
     least.pop(line.asked.best, None)
     return sorted(least, key=lambda key: least[key])[:OTHERS]

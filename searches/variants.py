@@ -15,7 +15,7 @@ from constraints.base import Constraint
 from constraints.grid import Grid
 from constraints.space import Space
 from costmodels.base import model_of
-from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable, decode
 from costmodels.sessions.outcome import BOUNDS
 from searches.executors import LocalExecutor
 from searches.exhaustive import Found, explore
@@ -98,11 +98,25 @@ def changed(problem: Problem, changes: Changes) -> Problem:
     return checked(with_values(problem.model_dump(), changes.items(), Path.cwd()))
 
 
+def refusal(problem: Problem, changes: Changes) -> str:
+    """Return why the spec refuses a variant; empty if it does not."""
+    try:
+        changed(problem, changes)
+    except SpecError as error:
+        return str(error.faults[0])
+    return ""
+
+
+def plan_of(key: Key) -> Plan:
+    """Return the plan that a key stands for, as a mapping from axis to value."""
+    return {axis: decode(axis, number) for axis, number in zip(AXES, key, strict=True)}
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the best plan of a variant is, and what it costs.
 
-    ``plan``     the best plan, ``None`` if nothing is feasible; ``key`` what it is known by
+    ``best``     the best plan, ``None`` if nothing is feasible
     ``cost``     cost per on-time session in ``currency``, ``None`` without a plan, as all others
     ``on_time``  sessions on time (``burst``) or their share (``steady``)
     ``cards``    cards of the deployment
@@ -111,8 +125,7 @@ class Answer:
     ``refused``  why the spec refuses the variant; there is no answer then
     """
 
-    plan: Plan | None = None
-    key: Key | None = None
+    best: Key | None = None
     currency: str = ""
     cost: float | None = None
     on_time: float | None = None
@@ -121,7 +134,7 @@ class Answer:
     ttft_s: float | None = None
     bound_by: str | None = None
     feasible: int = 0
-    leading: tuple[tuple[Plan, float], ...] = ()
+    leading: tuple[tuple[Key, float], ...] = ()
     refused: str = ""
 
 
@@ -161,6 +174,10 @@ class Variant:
     def keys(self) -> IntArray:
         """Keys of the plans, shape ``(plans, axes)``."""
         return np.stack([self.plans.column(axis) for axis in AXES], axis=1)
+
+    def key(self, row: int) -> Key:
+        """Key of one plan."""
+        return tuple(self.keys[row].tolist())
 
     @cached_property
     def feasible(self) -> BoolArray:
@@ -208,7 +225,7 @@ class Variant:
             return None
         if favourite is not None and self.wins(favourite):
             return favourite
-        return tuple(self.keys[ranked[0]].tolist())
+        return self.key(ranked[0])
 
     def answer(self, favourite: Key | None = None) -> Answer:
         """Return the answer; of equal plans the ``favourite`` is the best."""
@@ -218,10 +235,9 @@ class Variant:
             return Answer()
         row = self.row(key)
         assert row is not None
-        outcomes = found.outcomes
+        outcomes, leading = found.outcomes, self.found.ranked[:LEADING]
         return Answer(
-            plan=found.plans.row(row),
-            key=key,
+            best=key,
             currency=self.found.space.problem.objective.currency,
             cost=float(outcomes.cost[row]),
             on_time=float(outcomes.on_time[row]),
@@ -230,10 +246,7 @@ class Variant:
             ttft_s=float(outcomes.ttft_s[row]),
             bound_by=BOUNDS[outcomes.bound[row]],
             feasible=self.found.digest.counts.ranked,
-            leading=tuple(
-                (found.plans.row(int(r)), float(outcomes.cost[r]))
-                for r in self.found.ranked[:LEADING]
-            ),
+            leading=tuple((self.key(r), float(outcomes.cost[r])) for r in leading),
         )
 
 

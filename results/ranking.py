@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from results.detail import Document, PlanDetail, violations
 from results.idealisations import departures
 from results.rates import hangs_on_acceptance, hangs_on_rates
 from results.supernodes import by_domain
+from results.versions import versions
 from results.words import share
 from searches.digest import NEAR_MISSES, nearest
 from searches.evaluate import basis_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = "planner/ranking/1"
-
-_PACKAGES = ("llm-deployment-planner", "numpy", "ortools", "pydantic")
 
 
 def conflict_document(
@@ -317,9 +315,4 @@ def _readable(axis: str, column: "np.typing.NDArray[np.int64]") -> Any:
     return column.astype(bool) if axis == "sp" else column
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that an answer depends on."""
-    return {package: version(package) for package in _PACKAGES}
-
-
-__all__ = ["SCHEMA", "Ranking", "conflict_document", "versions"]
+__all__ = ["SCHEMA", "Ranking", "conflict_document"]

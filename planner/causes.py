@@ -33,6 +33,10 @@ class Comparison:
         for study in (first, second):
             if study["state"] != "done":
                 raise SpecError.single("ID", study["id"][:12], f"is {study['state']}, not done")
+            if study["kind"] != "rank":
+                raise SpecError.single(
+                    "ID", study["id"][:12], f"is of kind {study['kind']}, not rank"
+                )
         self.studies = first, second
         self.specs = json.loads(first["spec"]), json.loads(second["spec"])
         self.inputs = differences(*self.specs)

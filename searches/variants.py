@@ -39,7 +39,7 @@ EQUAL = 1e-9
 LEADING = 8
 """Plans whose costs an answer holds."""
 
-_HOW = ("space", "search")
+_HOW = ("space", "search", "uncertainty")
 """Parts of a spec that say what may be chosen and how it is searched, and hold no figures."""
 
 

@@ -21,6 +21,7 @@ from specs.hardware import HardwareSpec
 from specs.model import ModelSpec
 from specs.problem import Problem
 from specs.tables import digest_of
+from specs.uncertainty import taken_out
 from specs.workload import Workload
 
 __all__ = [
@@ -280,7 +281,7 @@ def load_problem(
     raw, folder, label = _opened(source, files)
     try:
         full = raw if isinstance(source, Problem) else resolve(raw, folder, files)
-        return checked(with_sets(full, sets, folder, files))
+        return checked(taken_out(with_sets(full, sets, folder, files)))
     except SpecError as error:
         raise SpecError(error.faults, source=label) from None
 

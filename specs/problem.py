@@ -1,13 +1,8 @@
 """The whole problem: model, hardware, workload, objective, limits, space and assumptions."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from specs.assumptions import Assumptions
 from specs.base import Count, Spec
@@ -22,6 +17,7 @@ from specs.precision import CHECKPOINT, KvPrecision, Precision, in_precision
 from specs.routing import HistogramRouting
 from specs.search import Search
 from specs.space import Space
+from specs.uncertainty import Spreads
 from specs.units import (
     Fraction,
     FractionOrZero,
@@ -31,22 +27,6 @@ from specs.units import (
 from specs.workload import Workload
 
 Currency = Literal["gpu_seconds", "money", "joules"]
-
-
-def _unset(value: object, info: ValidationInfo) -> None:
-    """Let nothing or an empty value pass, and refuse one that asks for what is not there yet."""
-    if value not in (None, {}, [], ()):
-        raise ValueError(
-            f"{info.field_name} is not available in this version; leave it out or empty"
-        )
-
-
-Later = Annotated[
-    None,
-    BeforeValidator(_unset),
-    WithJsonSchema({"anyOf": [{"type": "null"}, {"type": "object", "maxProperties": 0}]}),
-]
-"""A key that belongs to the language and means nothing yet: it may stand, null or empty."""
 
 
 class Objective(Spec):
@@ -113,8 +93,10 @@ class Problem(Spec):
     """The values that each axis may take."""
     assumptions: Assumptions = Assumptions()
     """Idealisations of the estimate."""
-    uncertainty: Later = None
-    """Distributions of figures, by their paths; not available in this version."""
+    uncertainty: Spreads = Field(default_factory=dict)
+    """How sure figures are, by their paths, e.g. ``{PATH: {kind: normal, deviation: 5 %}}``,
+    ``{PATH: ± 20 %}`` or ``{PATH: [measurements]}``; ``VALUE ± 20 %`` in place of a value says the
+    same."""
     cost_model: str = "roofline"
     """Registered cost model, with options after a colon; ``calibrated`` if none is named and the
     catalogue holds a calibration of the engine on the card."""

@@ -1,6 +1,7 @@
 """What plans ask of OR-Tools: enumerate tables, and find what cannot hold together."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +37,8 @@ def solutions(domains: Mapping[str, Sequence[int]], tables: Sequence[Table]) -> 
     }
     for axes, rows in tables:
         model.add_allowed_assignments([variables[a] for a in axes], rows.tolist())
-    solver = cp_model.CpSolver()
+    solver = _one_worker()
     solver.parameters.enumerate_all_solutions = True
-    solver.parameters.num_workers = 1
     collect = Collect()
     status = solver.solve(model, collect)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.INFEASIBLE):
@@ -48,6 +48,16 @@ def solutions(domains: Mapping[str, Sequence[int]], tables: Sequence[Table]) -> 
     if len(unique) != len(found):
         raise RuntimeError(f"CP-SAT repeated {len(found) - len(unique)} solutions")
     return {axis: unique[:, i] for i, axis in enumerate(domains)}
+
+
+def _one_worker() -> Any:
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    # CP-SAT would take interrupts over, and leave them to end the process without a word.
+    solver.parameters.catch_sigint_signal = False
+    return solver
 
 
 def cores(patterns: Sequence[Pattern], most: int) -> list[tuple[str, ...]]:
@@ -75,8 +85,7 @@ def _covers(patterns: Sequence[Pattern], most: int) -> Iterator[tuple[str, ...]]
     for pattern in patterns:
         model.add_bool_or([chosen[name] for name in sorted(pattern)])
     model.minimize(sum(chosen.values()))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
+    solver = _one_worker()
     for _ in range(most):
         if solver.solve(model) != cp_model.OPTIMAL:
             return
@@ -97,8 +106,7 @@ def _assumption_core(patterns: Sequence[Pattern], rules: Sequence[str]) -> tuple
         for rule in pattern & set(rules):
             model.add_implication(kept[rule], choice.negated())
     model.add_assumptions(list(kept.values()))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
+    solver = _one_worker()
     if solver.solve(model) != cp_model.INFEASIBLE:
         raise RuntimeError(f"rules {rules} do not conflict")
     enough = set(solver.sufficient_assumptions_for_infeasibility())

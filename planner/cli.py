@@ -16,6 +16,7 @@ from planner.commands.batch import batch
 from planner.commands.studies import app as studies_app
 from planner.commands.sweep import sweep
 from planner.commands.thresholds import thresholds
+from planner.commands.uncertainty import uncertainty
 from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
 from planner.output import note, print_json, writable
 from specs.errors import SpecError
@@ -425,4 +426,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _print_error(SpecError.single("", None, usage()), "--json" in words)
         raise SystemExit(getattr(error, "exit_code", BAD_INPUT)) from None
+    if code == INTERRUPTED:
+        # Typer has caught the interrupt.
+        note("interrupted")
     raise SystemExit(code or 0)

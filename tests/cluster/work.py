@@ -111,6 +111,11 @@ def nap(folder: Path, seconds: float) -> float:
     return seconds
 
 
+def slow_digest(space: Any, span: tuple[int, int]) -> None:
+    """Take the place of ``digest_span``, and never end."""
+    nap(Path(os.environ["PLANNER_TEST_TRACE"]), 300.0)
+
+
 def large(shared: bytes, item: int) -> bytes:
     """Return as much as was given: more than a pipe holds."""
     return shared[item:]

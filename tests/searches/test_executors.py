@@ -1,6 +1,7 @@
 """The same answer wherever it is computed, whatever happens to workers; wrong names are refused."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -138,6 +139,28 @@ def test_workers_end_when_the_process_that_asks_is_killed(tmp_path: Path) -> Non
     asking.kill()
     asking.wait()
     work.until(lambda: not any(work.alive(process) for process in nappers(tmp_path)), 10)
+
+
+def test_an_interrupt_stops_what_runs_and_says_so(tmp_path: Path) -> None:
+    """As in a terminal, where all processes of the command get the signal."""
+    code = (
+        "from searches import exhaustive; from tests.cluster import work;"
+        "exhaustive.digest_span = work.slow_digest;"
+        f"from planner.cli import main; main(['rank', {str(EXAMPLE)!r}, '--executor=processes:1'])"
+    )
+    asking = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PLANNER_TEST_TRACE": str(tmp_path)},
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    work.until(lambda: len(nappers(tmp_path)) == 1)
+    os.killpg(asking.pid, signal.SIGINT)
+    _, told = asking.communicate(timeout=30)
+    assert (asking.returncode, told) == (130, "interrupted\n")
+    assert not work.alive(nappers(tmp_path)[0])
 
 
 def test_no_more_is_handed_out_while_the_consumer_is_busy(tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 from constraints import constraints_of
 from constraints.conflict import conflict_cores, verdicts
 from costmodels.base import model_of
+from planner import sampling
 from results.detail import Document
 from results.ranking import Ranking, conflict_document
+from searches.choice import choose
 from searches.evaluate import space_of
 from searches.executors import Executor, executor
-from searches.exhaustive import ChunkSink, Found, Progress, search, tell_nobody
+from searches.exhaustive import ChunkSink, Found, Progress, explore, tell_nobody
+from searches.figures import check as check_figures
 from searches.repair import repairs
+from searches.sampling.trials import Tried
 from specs.documents import is_text
 from specs.load import load_problem
 from specs.problem import Problem
@@ -50,15 +54,19 @@ def rank(
     Raises ``SpecError`` for bad input, before any work.
     """
     problem, chosen = asked_for(source, sets, cost_model, executor_name)
+    first = sampling.first_tries(problem, store)
     if store is None:
         return ranked(problem, chosen, progress)
     with store.study(problem, inputs(source, sets, chosen) | {"command": "rank"}) as study:
         if study.done:
+            if sampling.HISTORY in study.document:
+                return sampling.restored(problem, study)
             found = Found(space_of(problem), study.digest())
             return Ranking(found, study.conflict(), study.id)
-        ranking = ranked(problem, chosen, progress, study)
-        study.finish(ranking.found.digest, ranking.document(_KEPT_TOP))
-        return Ranking(ranking.found, ranking.conflict, study.id)
+        ranking = ranked(problem, chosen, progress, study, first)
+        study.finish(ranking.found.digest, ranking.document(_KEPT_TOP) | ranking.further())
+        ranking.study = study.id
+        return ranking
 
 
 def asked_for(
@@ -72,10 +80,21 @@ def asked_for(
 
 
 def ranked(
-    problem: Problem, chosen: Executor, progress: Progress, sink: ChunkSink | None = None
+    problem: Problem,
+    chosen: Executor,
+    progress: Progress,
+    sink: ChunkSink | None = None,
+    first: Sequence[Tried] = (),
 ) -> Ranking:
-    """Search a checked problem; where nothing is feasible, find out why."""
-    found = search(problem, chosen, progress, sink)
+    """Search a checked problem; where nothing is feasible, find out why.
+
+    ``first``: what a sampling search tries first.
+    """
+    space = space_of(problem)
+    check_figures(problem)
+    if choose(space).method == "optuna":
+        return sampling.ranked(problem, chosen, progress, sink, first)
+    found = explore(space, chosen, progress, sink)
     if found.ranked.size:
         return Ranking(found)
     judged = verdicts(found.space)
@@ -100,4 +119,5 @@ def check(source: Source, sets: Sequence[str] = ()) -> Problem:
     executor(problem.search.executor)
     model_of(problem)
     constraints_of(problem)
+    sampling.check(problem)
     return problem

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,9 @@ def conflict_document(
 
 class Ranking:
     """Ranked plans with their reasons; made by ``planner.rank``."""
+
+    _among = "feasible plans"
+    """What the first plan is the cheapest of."""
 
     def __init__(
         self, found: Found, conflict: Document | None = None, study: str | None = None
@@ -150,13 +154,8 @@ class Ranking:
             "versions": versions(),
             "seed": problem.search.seed,
             "cost_model": problem.cost_model,
-            "certificate": {
-                "kind": "optimal",
-                "candidates": self.space.candidates,
-                "feasible": self.feasible_plans,
-                "evaluated": self.found.digest.counts.estimated,
-                "gap": 0.0,
-            },
+            "certificate": self._certificate(),
+            "search": self._search(),
             "plans": [self._ranked(rank) for rank in range(1, min(top, len(self)) + 1)],
             "excluded": self._excluded(),
             "excluded_total": self.found.digest.counts.excluded,
@@ -169,6 +168,30 @@ class Ranking:
         if self.conflict:
             document["conflict"] = self.conflict
         return document
+
+    def _certificate(self) -> Document:
+        """What the search proves of the first plan."""
+        return {
+            "kind": "optimal",
+            "candidates": self.space.candidates,
+            "feasible": self.feasible_plans,
+            "evaluated": self.found.digest.counts.estimated,
+            "gap": 0.0,
+        }
+
+    def _search(self) -> Document:
+        """How the space was searched, and why so."""
+        plans = self.found.digest.counts.estimated
+        why = f"each of the {plans:,} plans that can be built was priced"
+        return {"method": "exhaustive", "why": why}
+
+    def further(self) -> Document:
+        """Return what a kept answer needs beside its document to be taken up again."""
+        return {}
+
+    def further_files(self, folder: Path) -> Iterator[Path]:
+        """Write what only some searches have into a folder; yield each path once it is complete."""
+        yield from ()
 
     def _grounds(self) -> list[str]:
         """What a reader must know of the sources of the estimates."""
@@ -195,7 +218,8 @@ class Ranking:
         """What the step of the best plan owes to figures that vary."""
         if not len(self):
             return []
-        problem, best = self.problem, self.detail(1)
+        best = self.detail(1)
+        problem = best.space.problem
         return [*hangs_on_rates(problem, best), *hangs_on_acceptance(problem, best)]
 
     def _ranked(self, rank: int) -> Document:
@@ -241,9 +265,9 @@ class Ranking:
         also += f", with {noisy} more that noise does not tell from it" if noisy else ""
         behind = self.costs[1:][~self.tied[1:]]
         if not behind.size:
-            return f"cheapest of all feasible plans{also}"
+            return f"cheapest of all {self._among}{also}"
         more = behind[0] / self.costs[0] - 1
-        return f"cheapest of all feasible plans{also}; the next costs {share(more)} more"
+        return f"cheapest of all {self._among}{also}; the next costs {share(more)} more"
 
     def _excluded(self) -> list[Document]:
         """Plans that can be built but break an estimated constraint, nearest to feasible first."""

@@ -44,6 +44,7 @@ def write_report(ranking: Ranking, document: Document, folder: Path) -> Iterator
     page = folder / "report.html"
     page.write_text(render(ranking, document))
     yield page
+    yield from ranking.further_files(folder)
 
 
 def render(ranking: Ranking, document: Document) -> str:

@@ -1,12 +1,17 @@
-"""Which search answers a problem, and why."""
+"""Which search answers a problem, why, and how it samples if it does."""
 
 from dataclasses import dataclass
 
 from constraints.space import Space
 from specs.errors import SpecError
+from specs.problem import Problem
 
 MOST_LISTED = 10_000_000
 """Plans up to which ``auto`` prices every one: minutes on a few cores."""
+
+MOST_INNER = 20_000
+"""Plans of a problem with variables up to which a trial finds the best plan for its values. In a
+larger space a trial chooses values and a plan together."""
 
 
 @dataclass(frozen=True)
@@ -36,3 +41,13 @@ def choose(space: Space) -> Choice:
     if plans > MOST_LISTED:
         return Choice("optuna", f"there are {plans:,} plans, more than {MOST_LISTED:,}")
     return Choice("exhaustive", f"there are {plans:,} plans, no more than {MOST_LISTED:,}")
+
+
+def sampler_of(problem: Problem) -> str:
+    """Return the name of the sampler of a problem."""
+    return problem.search.sampler or ("nsga2" if problem.objective.also else "tpe")
+
+
+def finds_plans(space: Space) -> bool:
+    """Whether each trial finds the best plan for the values of its variables by itself."""
+    return bool(space.problem.search.variables) and len(space.grid) <= MOST_INNER

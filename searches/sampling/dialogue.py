@@ -5,20 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from constraints.space import Space
+from searches.choice import finds_plans, sampler_of
 from searches.digest import Digest
 from searches.figures import figures
 from searches.sampling import samplers
 from searches.sampling.axes import PlanAxes
-from searches.sampling.trials import Params, Trial
-from searches.sampling.variables import Listed, Range, Scalar, distribution
-
-MOST_INNER = 20_000
-"""Plans of a problem with variables up to which a trial finds the best plan for its values. In a
-larger space a trial chooses values and a plan together."""
+from searches.sampling.trials import Params, Trial, Tried
+from searches.sampling.variables import Scalar, distribution, variables_of
+from specs.space import AXES
 
 
 @dataclass(frozen=True)
@@ -46,28 +45,24 @@ class Dialogue:
     ``best``    the best cost so far
     """
 
-    def __init__(
-        self, space: Space, variables: Sequence[Range | Listed], first: Sequence[Params]
-    ) -> None:
+    def __init__(self, space: Space, first: Sequence[Tried]) -> None:
         problem = space.problem
         self.space = space
-        self.paths = tuple(variable.path for variable in variables)
-        inner = bool(variables) and len(space.grid) <= MOST_INNER
-        self.axes = None if inner else PlanAxes(space)
-        self.sampler = samplers.chosen(problem)
+        self.paths = tuple(problem.search.variables)
+        self.axes = None if finds_plans(space) else PlanAxes(space)
+        self._sampler = sampler_of(problem)
         self.trials: list[Trial] = []
         self.best = np.inf
         self._seen: dict[tuple[Scalar, ...], int] = {}
         self._told: dict[int, Trial] = {}
-        self._asks = {v.path: distribution(v) for v in variables}
-        self._asks |= self.axes.distributions if self.axes else {}
+        self._asks = asks(space)
         self._proposer = samplers.Proposer(
-            samplers.SAMPLERS[self.sampler](problem.search.seed),
+            samplers.SAMPLERS[self._sampler](problem.search.seed),
             np.random.default_rng(problem.search.seed),
             self._asks,
             self.axes,
-            distinct=not variables,
-            first=[_allowed(params, self._asks) for params in first],
+            distinct=not self.paths,
+            first=[_allowed(space, params) for params in first],
         )
         samplers.quiet()
         directions = [StudyDirection.MINIMIZE] * (1 + len(problem.objective.also))
@@ -80,7 +75,7 @@ class Dialogue:
         Only one figure can be bounded, and only some samplers learn without prices.
         """
         several = self.space.problem.objective.also
-        return self.best if self.sampler in samplers.UNPRICED and not several else np.inf
+        return self.best if self._sampler in samplers.UNPRICED and not several else np.inf
 
     def batches(self) -> Iterator[list[Asked]]:
         """Yield what is to be tried; each batch must be told before the next is asked for.
@@ -160,10 +155,18 @@ class Dialogue:
         return tuple(p for p in self.paths if p in self.space.problem.objective.also)
 
 
-def _allowed(params: Params, asks: Mapping[str, optuna.distributions.BaseDistribution]) -> Params:
-    """Return those of some values that a search may choose."""
-    found: Params = {}
-    for name, value in params.items():
-        if name in asks and asks[name]._contains(asks[name].to_internal_repr(value)):
-            found[name] = value
-    return found
+def asks(space: Space) -> dict[str, BaseDistribution]:
+    """Return all that a trial chooses, as a sampler is told of it: variables, then axes."""
+    found = {v.path: distribution(v) for v in variables_of(space.problem)}
+    return found if finds_plans(space) else found | PlanAxes(space).distributions
+
+
+def _allowed(space: Space, params: Tried) -> Params:
+    """Return those of some values that a trial of a space may have: axes take the nearest."""
+    variables = {v.path: v for v in variables_of(space.problem)}
+    return {
+        name: value
+        for name, value in params.items()
+        if value is not None
+        and (name in AXES or (name in variables and variables[name].holds(value)))
+    }

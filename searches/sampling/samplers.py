@@ -15,6 +15,7 @@ from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from searches.choice import sampler_of
 from searches.sampling.axes import PlanAxes
 from searches.sampling.trials import Params
 from specs.errors import SpecError
@@ -37,19 +38,14 @@ SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
 }
 """What builds each sampler from a seed."""
 
-UNPRICED = ("tpe", "qmc", "random")
-"""Samplers that lose nothing by trials of which only a bound is known: they learn from those that
-they are bad, or learn nothing at all. The others learn from prices only."""
-
-
-def chosen(problem: Problem) -> str:
-    """Return the name of the sampler of a problem."""
-    return problem.search.sampler or ("nsga2" if problem.objective.also else "tpe")
+UNPRICED = ("qmc", "random")
+"""Samplers that learn nothing, and so lose nothing by trials that a bound rules out before they are
+priced. The others learn from prices, bad ones included."""
 
 
 def check(problem: Problem) -> None:
     """Raise ``SpecError`` if the sampler of a problem needs what is not installed."""
-    if chosen(problem) == "gp" and find_spec("torch") is None:
+    if sampler_of(problem) == "gp" and find_spec("torch") is None:
         message = "needs PyTorch, which is not installed"
         raise SpecError.single("search.sampler", "gp", message, "Install torch, or write tpe")
 

@@ -11,7 +11,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from searches import figures
-from searches.choice import choose
 from searches.digest import Digest
 from searches.evaluate import space_of
 from searches.executors import Executor
@@ -19,7 +18,7 @@ from searches.exhaustive import ChunkSink, NoSink, Progress, tell_nobody
 from searches.sampling import samplers
 from searches.sampling.dialogue import Asked, Dialogue
 from searches.sampling.pricing import Ask, price_plans, price_variant
-from searches.sampling.trials import Params, Sampled
+from searches.sampling.trials import Sampled, Tried
 from searches.sampling.variables import variables_of
 from specs.problem import Problem
 
@@ -45,7 +44,7 @@ def sample(
     executor: Executor,
     progress: Progress = tell_nobody,
     sink: ChunkSink | None = None,
-    first: Sequence[Params] = (),
+    first: Sequence[Tried] = (),
 ) -> Sampled:
     """Search by sampling; the best plan is the best of those tried, and no more.
 
@@ -53,10 +52,9 @@ def sample(
     """
     check(problem)
     space = space_of(problem)
-    choice = choose(space)
     kept: ChunkSink = sink or NoSink()
     known, total = set(kept.known()), problem.search.trials
-    dialogue = Dialogue(space, variables_of(problem), first)
+    dialogue = Dialogue(space, first)
     parts = [_nothing(dialogue)]
     watcher: object = progress
     progress(0, total)
@@ -69,15 +67,7 @@ def sample(
         if isinstance(watcher, Watcher) and np.isfinite(dialogue.best):
             watcher.best(dialogue.best)
         progress(len(dialogue.trials), total)
-    return Sampled(
-        space=space,
-        digest=Digest.merge(space, parts),
-        trials=tuple(dialogue.trials),
-        choice=choice,
-        sampler=dialogue.sampler,
-        variables=dialogue.paths,
-        inner=dialogue.axes is None,
-    )
+    return Sampled(space, Digest.merge(space, parts), tuple(dialogue.trials))
 
 
 def _nothing(dialogue: Dialogue) -> Digest:

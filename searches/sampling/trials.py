@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from constraints.space import Space
-from searches.choice import Choice
 from searches.evaluate import space_of
 from searches.exhaustive import Found
 from searches.sampling.variables import Scalar
@@ -13,6 +12,9 @@ from searches.variants import changed
 
 Params = dict[str, Scalar]
 """What a trial sets: values of axes by their names, and of variables by their paths."""
+
+Tried = Mapping[str, Scalar | None]
+"""Such values of another search, of which some may say nothing here."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Sampled(Found):
-    """What a sampling search has found.
-
-    ``variables``  paths of the leaves that trials set
-    ``inner``      whether each trial is the best plan of its own problem, rather than one plan
-    """
+    """What a sampling search has found."""
 
     trials: tuple[Trial, ...]
-    choice: Choice
-    sampler: str
-    variables: tuple[str, ...]
-    inner: bool
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Paths of the leaves that trials set."""
+        return tuple(self.space.problem.search.variables)
 
     @cached_property
     def of_row(self) -> dict[int, Trial]:

@@ -31,6 +31,10 @@ class Range:
     step: float | None
     whole: bool
 
+    def holds(self, value: Scalar) -> bool:
+        """Whether a value lies between the ends."""
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -38,6 +42,10 @@ class Listed:
 
     path: str
     choices: tuple[Scalar, ...]
+
+    def holds(self, value: Scalar) -> bool:
+        """Whether a value is listed."""
+        return value in self.choices
 
 
 def distribution(variable: Range | Listed) -> "BaseDistribution":

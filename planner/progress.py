@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from searches.exhaustive import Progress
@@ -65,20 +65,34 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+class _Telling:
+    """Progress, with the best cost so far where a search says it."""
+
+    def __init__(self, show: Callable[[int, int, str], None]) -> None:
+        self._show, self._note = show, ""
+
+    def __call__(self, done: int, total: int) -> None:
+        self._show(done, total, self._note)
+
+    def best(self, cost: float) -> None:
+        """Take note of the best cost so far."""
+        self._note = f"; best so far {cost:.6g}"
+
+
 def _lines(what: str) -> Progress:
     """Return a function that prints a line when the last one is long ago."""
     pace = Pace()
     told = time.monotonic()
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, note: str) -> None:
         nonlocal told
         now = time.monotonic()
-        line = pace.line(now, done, total, what)
+        line = pace.line(now, done, total, what) + note
         if now - told >= _LINE_EVERY_S and done < total:
             told = now
             print(line, file=sys.stderr, flush=True)
 
-    return tell
+    return _Telling(tell)
 
 
 @contextmanager
@@ -94,14 +108,14 @@ def _bar(what: str) -> Iterator[Progress]:
     )
     task = bar.add_task(what, total=None)
 
-    def tell(done: int, total: int) -> None:
+    def tell(done: int, total: int, note: str) -> None:
         now = time.monotonic()
-        line = pace.line(now, done, total, what)
+        line = pace.line(now, done, total, what) + note
         if not bar.live.is_started and now - started > _BAR_AFTER_S:
             bar.start()
         bar.update(task, completed=done, total=total, description=line)
 
     try:
-        yield tell
+        yield _Telling(tell)
     finally:
         bar.stop()

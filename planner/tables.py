@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costmodels.engine_memory import OUTSIDE
+from planner.sampling_tables import nothing_found, proof, show_variables
 from results.words import (
     CURRENCY_UNIT,
     best_sizes,
@@ -52,14 +53,11 @@ def show_ranking(document: Document) -> None:
         return
     console.print(headline(document))
     console.print(_ranking_table(document))
+    show_variables(console, document)
     for item in noisy_ties(document):
         console.print(Text(f"{item['rank']}= {item['reason']}", style="dim"))
     _show_grounds(console, document)
-    certificate = document["certificate"]
-    console.print(
-        f"{certificate['feasible']:,} feasible of {certificate['candidates']:,} candidates; "
-        f"the first is {certificate['kind']} under {document['cost_model']}."
-    )
+    console.print(proof(document))
     console.print(f"The best takes {site(document['plans'][0])}")
     _show_sizes(console, document)
     _show_excluded(console, document)
@@ -179,6 +177,11 @@ def _show_warnings(console: Console, warnings: Iterable[str]) -> None:
 def _show_conflict(console: Console, document: Document) -> None:
     """Print what cannot hold together and what would help."""
     conflict = document["conflict"]
+    if document["search"]["method"] != "exhaustive":
+        console.print(nothing_found(document))
+        _show_excluded(console, document)
+        _show_warnings(console, document["warnings"])
+        return
     console.print("No plan is feasible. These rules cannot hold together:")
     if conflict["sampled"]:
         console.print("(The space is very large: this rests on a sample of its plans.)")

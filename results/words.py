@@ -26,6 +26,8 @@ def quantity(value: float | None, unit: str) -> str:
             if size < limit:
                 return f"{value * factor:,.3f} {name}"
         return f"{value:,.3f} s"
+    if unit == "bytes/s":
+        return f"{value / 1e9:,.1f} GB/s"
     if unit == "watts":
         return f"{value / 1e3:,.1f} kW"
     return f"{value:,.6g} {unit}".strip()

@@ -372,6 +372,7 @@ def import_model(
 app.command()(batch)
 app.command()(sweep)
 app.command()(thresholds)
+app.command()(uncertainty)
 app.add_typer(studies_app, name="studies")
 
 

@@ -47,6 +47,7 @@ class Asking:
         asked: Document,
         every: Sequence[Changes],
         document: Callable[[list[Document]], Document],
+        kind: str = KIND,
     ) -> Document:
         """Return the document of the answers at some points, from the store if it is there."""
 
@@ -64,7 +65,7 @@ class Asking:
             return document(sweeps.answers_of(found))
 
         said = inputs(self.source, self.sets, executor)
-        return ask(problem, KIND, asked, compute, self.store, said)
+        return ask(problem, kind, asked, compute, self.store, said)
 
 
 def _in_points(done: int, total: int, every: int) -> tuple[int, int]:

@@ -22,6 +22,10 @@ _PARTS = 8
 """Ranges of a figure, equally likely, in which a measurement would tell that it lies."""
 
 
+_LEAST_IN_PART = 4
+"""Samples of a range: a choice from two, judged on two."""
+
+
 @dataclass(frozen=True)
 class Regret:
     """What becomes of the plans over the samples in which anything is feasible.
@@ -82,12 +86,15 @@ def saved(costs: FloatArray, values: FloatArray) -> float:
     """
     some = np.isfinite(costs).any(axis=1)
     lost, values = _regrets(costs[some]), values[some]
+    parts = min(_PARTS, values.size // _LEAST_IN_PART)
+    if not parts:
+        return 0.0
     place = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-    part = place * _PARTS // max(values.size, 1)
+    part = place * parts // values.size
     half = place % 2
     overall = int(np.argmin(lost.mean(axis=0)))
     known = np.empty(values.size)
-    for number in range(_PARTS):
+    for number in range(parts):
         for side in (0, 1):
             judged = (part == number) & (half == side)
             chosen = lost[(part == number) & (half != side)].mean(axis=0).argmin()

@@ -16,6 +16,7 @@ from planner.commands.batch import batch
 from planner.commands.studies import app as studies_app
 from planner.commands.sweep import sweep
 from planner.commands.thresholds import thresholds
+from planner.commands.tradeoffs import tradeoffs
 from planner.commands.uncertainty import uncertainty
 from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
 from planner.output import note, print_json, writable
@@ -373,6 +374,7 @@ app.command()(batch)
 app.command()(sweep)
 app.command()(thresholds)
 app.command()(uncertainty)
+app.command()(tradeoffs)
 app.add_typer(studies_app, name="studies")
 
 

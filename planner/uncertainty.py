@@ -27,7 +27,7 @@ def uncertainty(asking: Asking, samples: int = SAMPLES) -> Document:
     """Rank the problem at draws of its uncertain figures, and weigh the plans over them.
 
     The plans weighed are the best at the stated values, and every one that is best in a draw.
-    Raises ``SpecError`` for bad input, before any work, and if nothing is feasible in any draw.
+    Raises ``SpecError`` for bad input, before any work.
     """
     problem, executor = asking.about()
     if samples < LEAST or samples > MOST or samples & (samples - 1):
@@ -44,7 +44,7 @@ def uncertainty(asking: Asking, samples: int = SAMPLES) -> Document:
     def document(answers: list[Document]) -> Document:
         keys = _candidates(answers)
         if not keys:
-            raise SpecError.single("uncertainty", None, "nothing is feasible in any draw")
+            return results.document(problem, found, every[1:], keys, np.empty((samples, 0)))
         costs = parts(
             executor,
             priced.costs,

@@ -20,6 +20,8 @@ def show_uncertainty(document: Document) -> None:
     console = open_console()
     console.print(Text(document["name"] or "Uncertainty", style="bold"))
     console.print(lead(document))
+    if not document["plans"]:
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("plan", overflow="fold")
     for name in ("best in", "feasible in", "expected regret"):

@@ -7,7 +7,7 @@ import numpy as np
 
 from costmodels.plans import FloatArray
 from results.sweeps import header
-from results.words import common_axes, plan_name, share
+from results.words import NOTHING, common_axes, plan_name, share
 from searches.regret import MISSED, regret, saved
 from searches.spreads import Uncertain
 from searches.variants import Changes, Key, plan_of
@@ -35,6 +35,14 @@ def document(
     keys: the plans; the first is the best at the values that the spec states.
     costs: cost of each plan in each sample, shape ``(samples, plans)``; inf where infeasible.
     """
+    told = {
+        **header(problem, SCHEMA),
+        "samples": len(samples),
+        "seed": problem.search.seed,
+        "regret_of_a_missed_limit": MISSED,
+    }
+    if not np.isfinite(costs).any():
+        return {**told, "nothing_feasible": 1.0, "plans": [], "measurements": []}
     weighed = regret(costs)
     plans = [plan_of(key) for key in keys]
     common = common_axes(plans)
@@ -51,11 +59,8 @@ def document(
         for position, plan in enumerate(plans)
     ]
     return {
-        **header(problem, SCHEMA),
-        "samples": len(samples),
-        "seed": problem.search.seed,
+        **told,
         "nothing_feasible": weighed.infeasible,
-        "regret_of_a_missed_limit": MISSED,
         "plans": [rows[at] for at in np.argsort(weighed.expected, kind="stable")],
         "measurements": _measurements(found, samples, costs),
     }
@@ -83,6 +88,8 @@ def _measurements(
 
 def lead(document: Document) -> str:
     """Say which plan to take, how sure that is, and which measurement would help most."""
+    if not document["plans"]:
+        return NOTHING
     first = document["plans"][0]
     said = (
         f"{first['name'] or 'The only plan'} has the least expected regret, "

@@ -10,6 +10,8 @@ from specs.space import AXES
 
 Document = Mapping[str, Any]
 
+NOTHING = "Nothing is feasible; planner rank says why."
+
 CURRENCY_UNIT = {"gpu_seconds": "GPU·s", "joules": "J", "money": "money"}
 """Unit of each currency as people read it."""
 

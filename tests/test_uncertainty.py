@@ -120,6 +120,12 @@ def test_wrong_spreads_are_refused_by_name(planner: Any, said: str, says: str) -
     assert re.search(says, refused.err), refused.err
 
 
+def test_nothing_feasible_is_an_answer(planner: Any) -> None:
+    words = ("--set", f"uncertainty={{{DEADLINE}: ± 5 %}}", "--set", "space.tp=[1]")
+    shown = planner("uncertainty", SPEC, "--samples", "32", *words)
+    assert (shown.code, "Nothing is feasible" in shown.out) == (3, True)
+
+
 def test_two_spreads_of_one_figure_are_refused() -> None:
     sets = [f"uncertainty={{{DEADLINE}: ± 5 %}}", f"{DEADLINE}=120 ms ± 10 %"]
     with pytest.raises(SpecError, match="stands twice|states a spread"):

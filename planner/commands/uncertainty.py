@@ -7,6 +7,8 @@ import typer
 from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
 from planner.output import print_json
 
+NOTHING_FEASIBLE = 3
+
 
 def uncertainty(
     spec: Spec,
@@ -33,3 +35,5 @@ def uncertainty(
         from planner.uncertainty_tables import show_uncertainty
 
         show_uncertainty(document)
+    if not document["plans"]:
+        raise typer.Exit(NOTHING_FEASIBLE)

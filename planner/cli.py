@@ -93,6 +93,10 @@ def explain(
         str | None,
         typer.Option(metavar="AXIS=VALUE,...", help="Plan to explain, e.g. tp=8,replicas=1."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="AXIS=VALUE,...", help="Plan to set it against, term by term."),
+    ] = None,
     as_json: AsJson = False,
     sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
     cost_model: CostModelName = None,
@@ -103,9 +107,12 @@ def explain(
     from planner.keeping import kept_in
     from planner.studies import rank as rank_study
     from planner.tables import show_funnel, show_plan
-    from results.explain import explain_plan, explain_space, parse_plan
+    from results.explain import explain_against, explain_plan, explain_space, parse_plan
 
     stated = parse_plan(plan) if plan is not None else None
+    other = parse_plan(against) if against is not None else None
+    if other is not None and stated is None:
+        raise SpecError.single("--against", against, "needs --plan, the plan to set against it")
     with kept_in(store) as kept, _progress() as progress:
         ranking = rank_study(
             spec,
@@ -115,7 +122,10 @@ def explain(
             progress=progress,
             store=kept,
         )
-    if stated is not None:
+    if stated is not None and other is not None:
+        document = explain_against(ranking, stated, other)
+        show = show_plan
+    elif stated is not None:
         document = explain_plan(ranking, stated)
         show = show_plan
     else:

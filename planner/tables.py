@@ -272,7 +272,9 @@ def show_plan(document: Document) -> None:
         )
     _show_time_line(console, document["outcome"])
     if "against_best" in document and document["rank"] != 1:
-        _show_difference(console, document["against_best"], document["outcome"]["currency"])
+        _show_difference(console, document["against_best"], "best", document)
+    if "against" in document:
+        _show_difference(console, document["against"], "other", document)
 
 
 def _listed(terms: Mapping[str, float], unit: str) -> str:
@@ -296,27 +298,29 @@ def _show_time_line(console: Console, outcome: Document) -> None:
     )
 
 
-def _show_difference(console: Console, against: Document, currency: str) -> None:
-    unit = CURRENCY_UNIT[currency]
+def _show_difference(console: Console, against: Document, called: str, document: Document) -> None:
+    unit = CURRENCY_UNIT[document["outcome"]["currency"]]
     cost, factors = against["cost"], against["factors"]
+    name = "the best, " if called == "best" else ""
     if cost["difference"] is None:
-        console.print("No session is on time, so there is no cost to set against the best plan's.")
+        whose = "the best plan's" if called == "best" else f"that of {plan_name(against['plan'])}"
+        console.print(f"No session is on time, so there is no cost to set against {whose}.")
         return
-    console.print(f"Against the best, {plan_name(against['plan'])}:")
+    console.print(f"Against {name}{plan_name(against['plan'])}:")
     console.print(
-        f"  cost per on-time session {cost['this']:.6f} against {cost['best']:.6f} {unit} "
+        f"  cost per on-time session {cost['this']:.6f} against {cost[called]:.6f} {unit} "
         f"(billed card time ×{factors['occupied_gpu_seconds']['ratio']:.3f}, "
         f"on-time sessions ×{factors['on_time']['ratio']:.3f})"
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("  term")
-    for name in (f"this, {unit}", f"best, {unit}", "difference"):
-        table.add_column(name, justify="right")
+    for head in (f"this, {unit}", f"{called}, {unit}", "difference"):
+        table.add_column(head, justify="right")
     for term in against["cost_terms"]:
         table.add_row(
             f"  {term['term']}",
             f"{term['this']:.6f}",
-            f"{term['best']:.6f}",
+            f"{term[called]:.6f}",
             f"{term['difference']:+.6f}",
         )
     console.print(table)

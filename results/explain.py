@@ -148,6 +148,16 @@ def explain_plan(ranking: Ranking, stated: Mapping[str, int]) -> Document:
     return found
 
 
+def explain_against(
+    ranking: Ranking, stated: Mapping[str, int], other: Mapping[str, int]
+) -> Document:
+    """Return what :func:`explain_plan` says of one plan, and where it differs from another."""
+    document = explain_plan(ranking, stated)
+    document.pop("against_best", None)
+    this, that = (locate(ranking, plan).detail for plan in (stated, other))
+    return document | {"against": known(compare(this, that, "other"))}
+
+
 def time_shares(detail: PlanDetail) -> dict[str, float]:
     """Return the share of the billed time that each component takes; the shares sum to 1.
 
@@ -198,21 +208,31 @@ def cost_terms(detail: PlanDetail) -> dict[str, float | None]:
     return {name: number(cost * share) for name, share in time_shares(detail).items()}
 
 
-def compare(this: PlanDetail, best: PlanDetail) -> Document:
+def compare(this: PlanDetail, other: PlanDetail, called: str = "best") -> Document:
     """Return where two plans differ: cost by term, step by term, memory by term, and factors.
 
-    The differences of each list sum to the difference of the whole.
+    The differences of each list sum to the difference of the whole. ``called``: the key of the
+    other plan's figures.
     """
+    between = _Between(called)
     return {
-        "plan": best.plan.row(0),
-        "cost": _difference(float(this.outcomes.cost[0]), float(best.outcomes.cost[0])),
-        "factors": _factors(this, best),
-        "cost_terms": _terms(cost_terms(this), cost_terms(best)),
-        "step_terms": _terms(
-            _first_row(this.step().components), _first_row(best.step().components)
+        "plan": other.plan.row(0),
+        "cost": between.figures(float(this.outcomes.cost[0]), float(other.outcomes.cost[0])),
+        # The cost is billed resources over on-time sessions: how each of the two differs.
+        "factors": {
+            "occupied_gpu_seconds": between.figures(
+                float(this.outcomes.gpu_seconds[0]), float(other.outcomes.gpu_seconds[0])
+            ),
+            "on_time": between.figures(
+                float(this.outcomes.on_time[0]), float(other.outcomes.on_time[0])
+            ),
+        },
+        "cost_terms": between.terms(cost_terms(this), cost_terms(other)),
+        "step_terms": between.terms(
+            _first_row(this.step().components), _first_row(other.step().components)
         ),
-        "memory_terms": _terms(
-            _first_row(this.memory().components), _first_row(best.memory().components)
+        "memory_terms": between.terms(
+            _first_row(this.memory().components), _first_row(other.memory().components)
         ),
     }
 
@@ -221,32 +241,29 @@ def _first_row(components: Mapping[str, FloatArray]) -> dict[str, float]:
     return {name: float(column[0]) for name, column in components.items()}
 
 
-def _factors(this: PlanDetail, best: PlanDetail) -> Document:
-    """The cost is billed resources over on-time sessions: how each of the two differs."""
-    return {
-        "occupied_gpu_seconds": _difference(
-            float(this.outcomes.gpu_seconds[0]), float(best.outcomes.gpu_seconds[0])
-        ),
-        "on_time": _difference(float(this.outcomes.on_time[0]), float(best.outcomes.on_time[0])),
-    }
+@dataclass(frozen=True)
+class _Between:
+    """Figures of two plans beside each other."""
 
+    called: str
 
-def _difference(this: float, best: float) -> Document:
-    return {
-        "this": number(this),
-        "best": number(best),
-        "difference": number(this - best),
-        "ratio": number(this / best) if best else None,
-    }
+    def figures(self, this: float, other: float) -> Document:
+        return {
+            "this": number(this),
+            self.called: number(other),
+            "difference": number(this - other),
+            "ratio": number(this / other) if other else None,
+        }
 
-
-def _terms(this: Mapping[str, float | None], best: Mapping[str, float | None]) -> list[Document]:
-    terms = []
-    for name in dict.fromkeys((*this, *best)):
-        a, b = this.get(name) or 0.0, best.get(name) or 0.0
-        if a or b:
-            terms.append({"term": name, "this": a, "best": b, "difference": a - b})
-    return sorted(terms, key=lambda t: -abs(float(str(t["difference"]))))
+    def terms(
+        self, this: Mapping[str, float | None], other: Mapping[str, float | None]
+    ) -> list[Document]:
+        terms = []
+        for name in dict.fromkeys((*this, *other)):
+            a, b = this.get(name) or 0.0, other.get(name) or 0.0
+            if a or b:
+                terms.append({"term": name, "this": a, self.called: b, "difference": a - b})
+        return sorted(terms, key=lambda t: -abs(float(str(t["difference"]))))
 
 
 def explain_space(ranking: Ranking) -> Document:
@@ -256,4 +273,12 @@ def explain_space(ranking: Ranking) -> Document:
     return {"schema": SCHEMA, **{k: document[k] for k in kept if k in document}}
 
 
-__all__ = ["compare", "cost_terms", "explain_plan", "explain_space", "parse_plan", "time_shares"]
+__all__ = [
+    "compare",
+    "cost_terms",
+    "explain_against",
+    "explain_plan",
+    "explain_space",
+    "parse_plan",
+    "time_shares",
+]

@@ -11,7 +11,8 @@ from specs.hardware import HardwareSpec
 from specs.load import canonical_json, load_problem, problem_hash, resolve
 from specs.model import ModelSpec
 from specs.paths import get, leaf_unit, numeric_leaves, put
-from specs.problem import Limits, Objective, Problem, Search
+from specs.problem import Limits, Objective, Problem
+from specs.search import Search
 from specs.space import AXES, Space
 from specs.units import parse_quantity
 from specs.workload import SessionClass, Workload

@@ -128,7 +128,7 @@ def test_nothing_feasible_is_an_answer(planner: Any) -> None:
 
 def test_two_spreads_of_one_figure_are_refused() -> None:
     sets = [f"uncertainty={{{DEADLINE}: ± 5 %}}", f"{DEADLINE}=120 ms ± 10 %"]
-    with pytest.raises(SpecError, match="stands twice|states a spread"):
+    with pytest.raises(SpecError, match=r"stands twice|states a spread"):
         uncertain(load_problem(SPEC, sets))
 
 

@@ -1,10 +1,19 @@
 """Explanations: terms sum to the whole, and a plan is found by what a user states of it."""
 
+from typing import Any
+
 import pytest
 
-import planner
+import planner as front
 from planner.studies import rank
-from results.explain import compare, explain_plan, explain_space, parse_plan, time_shares
+from results.explain import (
+    compare,
+    explain_against,
+    explain_plan,
+    explain_space,
+    parse_plan,
+    time_shares,
+)
 from specs.errors import SpecError
 
 FOUR = "examples/qwen3-32b-128k-hgx-h100.yaml"
@@ -47,21 +56,21 @@ def test_batching_wins_by_reading_weights_once() -> None:
 
 
 def test_plan_is_found_by_part_of_its_axes() -> None:
-    document = planner.explain(FOUR, "tp=8,replicas=1")
+    document = front.explain(FOUR, "tp=8,replicas=1")
     assert (document["verdict"], document["rank"], document["of"]) == ("ranked", 3, 3)
     assert document["violations"] == []
 
 
 def test_excluded_plan_names_every_rule_it_breaks() -> None:
-    document = planner.explain(FOUR, "tp=1")
+    document = front.explain(FOUR, "tp=1")
     names = [v["constraint"] for v in document["violations"]]
     assert names == ["memory", "deadline", "on_time"]
-    outside = planner.explain(FOUR, "tp=3")
+    outside = front.explain(FOUR, "tp=3")
     assert {"query_heads", "space.tp"} <= {v["constraint"] for v in outside["violations"]}
 
 
 def test_a_degree_beyond_all_reason_is_explained_like_any_other() -> None:
-    document = planner.explain(FOUR, "pp=900000000")
+    document = front.explain(FOUR, "pp=900000000")
     names = {v["constraint"] for v in document["violations"]}
     assert {"layers", "fabric", "cards", "space.pp"} <= names
 
@@ -84,3 +93,25 @@ def test_funnel_is_that_of_the_ranking() -> None:
 def test_a_wrong_plan_is_named(text: str, says: str) -> None:
     with pytest.raises(SpecError, match=says):
         parse_plan(text)
+
+
+def test_two_plans_differ_term_by_term_and_alike_from_both_sides() -> None:
+    ranking = rank(FOUR)
+    one, other = parse_plan("tp=4"), parse_plan("tp=8")
+    there, back = (explain_against(ranking, *pair) for pair in ((one, other), (other, one)))
+    assert "against_best" not in there
+    for name in ("cost_terms", "step_terms", "memory_terms"):
+        total = sum(term["difference"] for term in there["against"][name])
+        assert total == pytest.approx(-sum(t["difference"] for t in back["against"][name]))
+        if name == "cost_terms":
+            assert total == pytest.approx(there["against"]["cost"]["difference"])
+    assert there["against"]["plan"] == back["plan"]
+    assert there["against"]["cost"]["other"] == back["against"]["cost"]["this"]
+
+
+def test_a_plan_is_set_against_another_on_the_command_line(planner: Any) -> None:
+    shown = planner("explain", FOUR, "--plan", "tp=4", "--against", "tp=8")
+    assert shown.code == 0
+    assert "Against tp=8 replicas=1" in shown.out
+    refused = planner("explain", FOUR, "--against", "tp=8")
+    assert (refused.code, "needs --plan" in refused.err) == (2, True)

@@ -21,6 +21,9 @@ from specs.space import AXES
 
 _COUNTS = b"planner.counts"
 
+_KINDS = {"<i8": pa.int64(), "<f8": pa.float64()}
+"""Types of the columns, by their names in numpy."""
+
 
 class Unreadable(ValueError):
     """The bytes are not a digest, or not one of this version."""
@@ -34,10 +37,29 @@ def to_bytes(digest: Digest) -> bytes:
     columns |= {f"margin.{position}": row for position, row in enumerate(kept.margins)}
     columns |= {f"outcome.{f.name}": getattr(kept.outcomes, f.name) for f in fields(Outcomes)}
     counts = {f.name: np.asarray(getattr(digest.counts, f.name)).tolist() for f in fields(Counts)}
-    table = pa.table(columns).replace_schema_metadata({_COUNTS: json.dumps(counts)})
+    arrays = {name: _array(column) for name, column in columns.items()}
+    table = pa.table(arrays).replace_schema_metadata({_COUNTS: json.dumps(counts)})
     written = BytesIO()
     pq.write_table(table, written, compression="zstd", write_page_checksum=True)
     return written.getvalue()
+
+
+def _array(column: np.typing.NDArray[Any]) -> pa.Array:
+    """Return a column for Arrow, by its buffer: to take it as an array Arrow imports pandas."""
+    buffer = pa.py_buffer(np.ascontiguousarray(column))
+    return pa.Array.from_buffers(_KINDS[column.dtype.str], column.size, [None, buffer])
+
+
+def _column(values: pa.ChunkedArray) -> np.typing.NDArray[Any]:
+    """Return a column of Arrow, by its buffers for the same reason."""
+    (dtype,) = (dtype for dtype, kind in _KINDS.items() if kind == values.type)
+    parts = [
+        np.frombuffer(
+            chunk.buffers()[1], dtype, len(chunk), chunk.offset * np.dtype(dtype).itemsize
+        )
+        for chunk in values.chunks
+    ]
+    return np.concatenate([np.empty(0, dtype), *parts])
 
 
 def from_bytes(content: bytes) -> Digest:
@@ -50,7 +72,7 @@ def from_bytes(content: bytes) -> Digest:
         file = pq.ParquetFile(BytesIO(content), pre_buffer=False, page_checksum_verification=True)
         table = file.read(use_threads=False)
         counts = json.loads(table.schema.metadata[_COUNTS])
-        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        columns = {name: _column(table.column(name)) for name in table.column_names}
         return _digest(columns, counts)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise Unreadable(str(error).splitlines()[0]) from error

@@ -109,11 +109,14 @@ def lead(document: Document) -> str:
     best = next(row for row in plans if row["knee"])
     cost = best["cost_per_on_time_session"]
     unit = CURRENCY_UNIT[document["currency"]]
-    many = "One plan is" if len(plans) == 1 else f"{len(plans):,} plans are"
-    said = (
-        f"{many} not beaten in cost, times and cards at once. Cost against time a token bends at "
-        f"{best['name'] or 'the only one'}: {cost:.6g} {unit} a session on {best['cards']} cards."
-    )
+    at = f"{best['name'] or 'the only one'}: {cost:.6g} {unit} a session on {best['cards']} cards."
+    if len(plans) == 1:
+        said = f"One plan is the best in cost, times and cards at once, {at}"
+    else:
+        said = (
+            f"{len(plans):,} plans are not beaten in cost, times and cards at once. "
+            f"Cost against time a token bends at {at}"
+        )
     dear = [row for row in document["limits"] if (row["saves_share"] or 0) > 0]
     if not dear:
         return f"{said} No limit costs anything: a little more of any of them saves nothing."

@@ -36,10 +36,16 @@ class PoolVariables:
 
 @dataclass
 class FleetModel:
-    """The model of a question; ``without`` names rules that do not hold."""
+    """The model of a question.
+
+    ``without``  names of rules that do not hold
+    ``loose``    bounds all placements: small instances fill servers as if they could be cut, and
+                 a failed server takes down one instance alone
+    """
 
     question: Question
     without: frozenset[str] = frozenset()
+    loose: bool = False
     rules: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,7 +94,8 @@ class FleetModel:
         """Whether it matters which instances share a server, and not only how many cards."""
         fleet, limits = self.question.problem.fleet, self.question.problem.limits
         assert fleet is not None
-        return bool(fleet.survive.server) or limits.blast_radius is not None
+        failing = bool(fleet.survive.server) or limits.blast_radius is not None
+        return failing and not self.loose
 
     def _pool(self, pool: int) -> PoolVariables:
         """Place the instances of a pool: small ones in servers, wide ones over whole servers."""
@@ -99,11 +106,17 @@ class FleetModel:
         if not self.apart:
             sizes = sorted({columns[i].cards for i in small})
             kinds = [[i for i in small if columns[i].cards == size] for size in sizes]
-        patterns, mixed = yard.patterns([columns[k[0]].cards for k in kinds], not self.apart)
+        sizes = [columns[kind[0]].cards for kind in kinds]
+        patterns, mixed = ([], len(kinds)) if self.loose else yard.patterns(sizes, not self.apart)
         filled = [model.new_int_var(0, yard.servers, f"y{pool}") for _ in patterns]
-        for position, kind in enumerate(kinds):
+        for position, kind in enumerate(kinds if patterns else ()):
             room = sum(p[position] * y for p, y in zip(patterns, filled, strict=True))
             model.add(sum(self.count[i] for i in kind) <= room)
+        if self.loose:
+            filled = [model.new_int_var(0, yard.servers, f"y{pool}")]
+            model.add(
+                sum(columns[i].cards * self.count[i] for i in small) <= filled[0] * yard.server
+            )
         wide = [i for i in own if i not in small]
         spread = sum(yard.slot(columns[i].cards) // yard.server * self.count[i] for i in wide)
         used = model.new_int_var(0, yard.servers, f"servers{pool}")
@@ -167,6 +180,8 @@ class FleetModel:
             some = self._some(count)
             if fleet.survive.card:
                 self._serve_without({i: 1}, some, "fleet.survive.card")
+            if fleet.survive.server and self.loose:
+                self._serve_without({i: 1}, some, "fleet.survive.server")
             if self.question.columns[i].cards > yard.server and self.apart:
                 self._lose({i: 1}, some, self.question.columns[i].pool)
 
@@ -254,15 +269,19 @@ class FleetModel:
         return drawn
 
     def _cost(self) -> Any:
-        """Cost per second, or of a burst: all is held until its last session ends."""
+        """Cost per second, or of a burst: all is held until its last session ends.
+
+        What is held is what instances take, or, where all is allocated, every pool.
+        """
         question, model = self.question, self.model
         currency = question.problem.objective.currency
         name = {"gpu_seconds": "cards", "money": "money_per_hour", "joules": "power"}[currency]
-        if not question.bursts:
-            return self.taken[name]
-        most = self._most_of(name)
+        most = question.all_of(name)
         held = model.new_int_var(0, most, "held")
-        model.add(held >= self.taken[name])
+        allocated = question.problem.assumptions.billing == "allocated"
+        model.add(held == (most if allocated else self.taken[name]))
+        if not question.bursts:
+            return held
         self.last = model.new_int_var_from_domain(_values(question.seconds), "last")
         for seconds in sorted(set(question.seconds)):
             ending = [self.count[i] for i, s in enumerate(question.seconds) if s == seconds]
@@ -270,21 +289,6 @@ class FleetModel:
         cost = model.new_int_var(0, most * max(question.seconds), "cost")
         model.add_multiplication_equality(cost, [held, self.last])
         return cost
-
-    def _most_of(self, name: str) -> int:
-        """Largest amount of a limit that all pools together may take."""
-        question = self.question
-        cards = [yard.cards for yard in question.yards]
-        if name == "cards":
-            return sum(cards)
-        if name == "money_per_hour":
-            return sum(question.price(g) * c for g, c in enumerate(cards))
-        total = 0
-        for g, yard in enumerate(question.yards):
-            facility = yard.hardware.facility
-            total += question.watts(g) * (yard.servers + facility.unit)
-            total += round((facility.power + facility.second_tier_power) * 1000)
-        return total
 
 
 def _values(numbers: Sequence[int]) -> Any:

@@ -139,6 +139,20 @@ class Question:
             return times + max(0.5 / max(self.watts(g), 1) for g in pools)
         return times
 
+    def all_of(self, limit: str) -> int:
+        """Return what all pools together take of a limit, every server in use."""
+        cards = [yard.cards for yard in self.yards]
+        if limit == "cards":
+            return sum(cards)
+        if limit == "money_per_hour":
+            return sum(self.price(g) * c for g, c in enumerate(cards))
+        total = 0
+        for g, yard in enumerate(self.yards):
+            facility = yard.hardware.facility
+            total += self.watts(g) * (yard.servers + facility.unit - 1)
+            total += round((facility.power + facility.second_tier_power) * _MILLI)
+        return total
+
     def of_pool(self, pool: int) -> Sequence[int]:
         """Positions of the columns of a pool."""
         return [i for i, column in enumerate(self.columns) if column.pool == pool]

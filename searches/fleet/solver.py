@@ -74,8 +74,22 @@ def cheapest(question: Question, seconds: float, gap: float) -> Answer | None:
     if status == cp_model.UNKNOWN:
         raise TimeoutError(f"no deployment was found in {seconds:g} s, nor that there is none")
     cost, bound = round(solver.objective_value), ceil(solver.best_objective_bound - 1e-6)
-    solver = _polished(fleet, solver, cost)
+    if any(pool.mixed < len(pool.kinds) for pool in fleet.pools):
+        bound = _bound(question, seconds, gap)
+    solver = _polished(fleet, solver, cost, seconds / 4)
     return _answer(fleet, solver, cost, bound)
+
+
+def _bound(question: Question, seconds: float, gap: float) -> int:
+    """Return a cost below which there is no deployment, however servers are filled."""
+    fleet = FleetModel(question, loose=True)
+    fleet.model.add_bool_and(list(fleet.rules.values()))
+    fleet.model.minimize(fleet.cost)
+    solver = _solver(question)
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.relative_gap_limit = gap
+    solver.solve(fleet.model)
+    return ceil(solver.best_objective_bound - 1e-6)
 
 
 def _solver(question: Question) -> Any:
@@ -87,7 +101,7 @@ def _solver(question: Question) -> Any:
     return solver
 
 
-def _polished(fleet: FleetModel, found: Any, cost: int) -> Any:
+def _polished(fleet: FleetModel, found: Any, cost: int, seconds: float) -> Any:
     """Look for fewer servers, then fewer instances, at no more cost."""
     from ortools.sat.python import cp_model
 
@@ -101,6 +115,7 @@ def _polished(fleet: FleetModel, found: Any, cost: int) -> Any:
     model.minimize(servers * (instances + 1) + sum(fleet.count))
     solver = _solver(question)
     solver.parameters.max_deterministic_time = _POLISH_S
+    solver.parameters.max_time_in_seconds = seconds
     status = solver.solve(model)
     return solver if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else found
 

@@ -17,7 +17,10 @@ from specs.hardware import HardwareSpec
 from specs.problem import Problem
 
 MOST_PATTERNS = 3000
-"""Fillings of a server that one model takes; with more, servers mix fewer kinds of instances."""
+"""Fillings of a server that one model takes, where they are all that there are."""
+
+FEW_PATTERNS = 400
+"""Fillings that it takes where there are more; servers then mix fewer kinds of instances."""
 
 Pattern = tuple[int, ...]
 """Instances of each kind that stand in one server."""
@@ -84,8 +87,9 @@ class Yard:
         many different kinds a server mixes at most: all, or as many as keep the number bounded.
         """
         for mixed in range(len(kinds), 0, -1):
-            found = list(islice(self._fillings(kinds, mixed), MOST_PATTERNS + 1))
-            if len(found) <= MOST_PATTERNS or mixed == 1:
+            most = MOST_PATTERNS if mixed == len(kinds) else FEW_PATTERNS
+            found = list(islice(self._fillings(kinds, mixed), most + 1))
+            if len(found) <= most or mixed == 1:
                 return (_maximal(found) if maximal else found), mixed
         return [], 0
 

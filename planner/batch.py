@@ -19,6 +19,7 @@ from results.store.store import content_key
 from results.versions import grounds
 from results.winners import answer_of
 from searches.executors import Executor, WorkerLost
+from specs.errors import SpecError
 from specs.grid import BatchLimit
 from specs.load import canonical_json, problem_hash
 from specs.problem import Problem
@@ -40,9 +41,19 @@ def collected(
     say. Raises ``SpecError`` with all that is wrong with any of them.
     """
     changes = [*sets, *([f"cost_model={cost_model}"] if cost_model else [])]
-    found = collect(sources, changes, check)
+    found = collect(sources, changes, _check)
     given = {name: limit for name, limit in limits.items() if limit is not None}
     return replace(found, limit=found.limit.model_copy(update=given))
+
+
+def _check(problem: Problem) -> None:
+    check(problem)
+    if problem.search.start_from is not None:
+        raise SpecError.single(
+            "search.start_from",
+            problem.search.start_from,
+            "problems of a batch are solved where no other study is at hand; leave it out",
+        )
 
 
 def define(collection: Collection) -> Definition:

@@ -67,17 +67,22 @@ def solve(limit: BatchLimit, problem: Problem) -> Answer:
     """Solve one problem; whatever goes wrong with it is its answer."""
     watch = _Watch(limit)
     try:
-        ranking = ranked(problem, LocalExecutor(), watch.tell, watch)
-        document = ranking.document()
-        state = "done" if ranking.feasible else "infeasible"
-        found = ranking.found.digest
-        return Answer(state, watch.seconds, found, document, answer_of(document))
-    except _OverLimit as over:
-        summary = _best_of(problem, watch.parts)
-        return Answer("over_limit", watch.seconds, summary=summary, error=str(over))
+        return _within(watch, problem)
     except Exception as error:
         # One bad problem must not end the other thousands; its error stands in the table.
         return Answer("failed", watch.seconds, error=f"{type(error).__name__}: {error}")
+
+
+def _within(watch: _Watch, problem: Problem) -> Answer:
+    try:
+        ranking = ranked(problem, LocalExecutor(), watch.tell, watch)
+    except _OverLimit as over:
+        summary = _best_of(problem, watch.parts)
+        return Answer("over_limit", watch.seconds, summary=summary, error=str(over))
+    document = ranking.document()
+    state = "done" if ranking.feasible else "infeasible"
+    found, kept = ranking.found.digest, document | ranking.further()
+    return Answer(state, watch.seconds, found, kept, answer_of(document))
 
 
 def _best_of(problem: Problem, parts: Sequence[Digest]) -> Document | None:

@@ -83,7 +83,7 @@ def test_a_batch_answers_rank_and_rank_answers_a_batch(
     assert row["seconds"] is None
     last = collected([file], [], None, {}).items[3].problem
     spec = written(tmp_path, last.model_dump(mode="json"), "spec.yaml")
-    monkeypatch.setattr("planner.studies.search", None)  # whoever computes now, fails
+    monkeypatch.setattr("planner.studies.ranked", None)  # whoever computes now, fails
     again = planner("rank", spec, "--store", url, "--json").document
     assert answer_of(again) == rows_of(url, "tiny")[3]["answer"]
 

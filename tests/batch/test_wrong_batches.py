@@ -110,6 +110,11 @@ WRONG: dict[str, Wrong] = {
     "limit on the command line": Wrong(option("--limit-plans", "0"), "greater than or equal to 1"),
     "wrong setting": Wrong(option("--set", "limits.cards"), "expected PATH=VALUE"),
     "unknown cost model": Wrong(option("--cost-model", "rooflin"), "", "cost_model", "'roofline'"),
+    "start from another study": Wrong(
+        option("--set", "search.method=optuna", "--set", "search.start_from=0123abcd"),
+        "no other study is at hand",
+        "search.start_from",
+    ),
     "unknown executor": Wrong(option("--executor", "slurm"), "expected local, processes"),
     "no store": Wrong(option("--store", "none"), "a batch is kept in a store", "--store"),
     "store of another kind": Wrong(option("--store", "mysql://h/d"), "SQLite or PostgreSQL"),

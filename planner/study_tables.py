@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.tables import open_console, show_ranking
+from results.ranking import SCHEMA as RANKING
 from results.store.listing import SHORT
 from results.words import CURRENCY_UNIT, plan_name, quantity, share, stated
 
@@ -67,7 +68,7 @@ def _cost(best: Document | None) -> str:
 def show_study(study: Document) -> None:
     """Print the answer as ``planner rank`` does, then what it rests on."""
     console = open_console()
-    if study["result"] and "plans" in study["result"]:
+    if study["result"] and study["result"]["schema"] == RANKING:
         show_ranking(study["result"])
         console.print()
     elif study["result"]:

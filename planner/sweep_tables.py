@@ -110,6 +110,9 @@ def _show_sobol(console: Console, document: Document) -> None:
         )
         return
     unit = CURRENCY_UNIT[document["currency"]]
+    if document["indices"][0]["first"] is None:
+        console.print(f"The best cost is {document['mean_cost']:.6g} {unit} at all of them.")
+        return
     console.print(
         f"Best cost {document['mean_cost']:.6g} ± {document['standard_deviation']:.3g} {unit} per "
         f"on-time session; shares of its variance, with 95 % intervals:"

@@ -144,7 +144,7 @@ def sobol(asking: Asking, samples: int, over: Sequence[str]) -> Document:
     Parameters
     ----------
     samples: size of each of the samples, a power of two; the seed is ``search.seed``.
-    over: ``PATH=LO..HI[:log]`` texts; uniform between the ends, or its logarithm is.
+    over: two or more ``PATH=LO..HI[:log]`` texts; uniform between the ends, or its logarithm is.
     """
     problem, executor = asking.about()
     dimensions = [dimension(problem, text) for text in over]
@@ -165,8 +165,9 @@ def sobol(asking: Asking, samples: int, over: Sequence[str]) -> Document:
 
 
 def _check_sobol(problem: Problem, dimensions: Sequence[Dimension], samples: int) -> None:
-    if not dimensions:
-        raise SpecError.single("--sobol", None, "needs --over PATH=LO..HI, at least one")
+    if len(dimensions) < 2:
+        message = "needs two ranges or more: one leaf makes all of the variance"
+        raise SpecError.single("--sobol", str(samples), message, "Add --over PATH=LO..HI")
     if listed := next((d.path for d in dimensions if d.range is None), None):
         raise SpecError.single("--over", listed, "a list has no Sobol index", "Give LO..HI")
     if samples & (samples - 1) or not LEAST <= samples <= MOST:

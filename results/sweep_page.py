@@ -60,7 +60,7 @@ def _figures(document: Document) -> list[Any]:
     if document["schema"] == swings.TORNADO:
         return [sweep_plots.tornado(document)]
     if document["schema"] == swings.SOBOL:
-        return [] if document["without_plan"] else [sweep_plots.sobol(document)]
+        return [sweep_plots.sobol(document)] if document["indices"][0]["first"] else []
     return sweep_plots.figures(document)
 
 

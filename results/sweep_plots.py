@@ -20,7 +20,7 @@ _NONE = "#d8dee4"
 _MOST_CURVES = 8
 _MOST_MAPS = 12
 _MOST_BARS = 25
-_ROW, _FRAME = 26, 170
+_ROW, _FRAME, _LEAST = 26, 170, 400
 
 
 def colour(number: int | None) -> str:
@@ -161,7 +161,7 @@ def winner_map(document: Document, setting: Mapping[str, Any]) -> go.Figure:
         barmode="overlay",
         showlegend=False,
         bargap=0,
-        yaxis={"title": _axis(down), "type": "category", "showgrid": False, "automargin": True},
+        yaxis={"title": down["path"], "type": "category", "showgrid": False, "automargin": True},
         xaxis={
             "title": across["path"],
             "tickvals": [position + 0.5 for position in range(len(columns))],
@@ -173,7 +173,8 @@ def winner_map(document: Document, setting: Mapping[str, Any]) -> go.Figure:
     )
     named = {d["path"]: d for d in document["dimensions"]}
     where = ", ".join(f"{k} = {_shown(named[k], v)}" for k, v in setting.items())
-    return _framed(figure, where or "Which plan wins where", _FRAME + _ROW * len(rows))
+    height = max(_LEAST, _FRAME + _ROW * len(rows))
+    return _framed(figure, where or "Which plan wins where", height)
 
 
 def _cell_colour(point: Document) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from results.sweeps import Plans, header
 from searches.ranges import Dimension
 from searches.sobol import indices
-from searches.variants import Leaf
+from searches.variants import EQUAL, Leaf
 from specs.problem import Problem
 
 Document = dict[str, Any]
@@ -79,11 +79,15 @@ def _widest(bar: Document) -> tuple[bool, float, str]:
 def sobol(
     problem: Problem, dimensions: Sequence[Dimension], n: int, answers: Sequence[Document]
 ) -> Document:
-    """Return the indices of the best cost; ``None`` where some points have no feasible plan."""
+    """Return the indices of the best cost.
+
+    ``None`` where some points have no feasible plan, or the best cost is the same at all.
+    """
     plans = Plans(answers)
     costs = np.array([math.nan if a["cost"] is None else a["cost"] for a in answers])
     lacking = int(np.isnan(costs).sum())
-    found = None if lacking else indices(costs, len(dimensions), problem.search.seed)
+    varies = not lacking and np.ptp(costs) > EQUAL * costs.max()
+    found = indices(costs, len(dimensions), problem.search.seed) if varies else None
     return {
         **header(problem, SOBOL),
         "samples": n,
@@ -108,6 +112,6 @@ def sobol(
     }
 
 
-def _index(values: Any, ends: tuple[Any, Any], leaf: int) -> Document:
+def _index(values: Any, ends: Any, leaf: int) -> Document:
     low, high = ends
     return {"value": float(values[leaf]), "low": float(low[leaf]), "high": float(high[leaf])}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,6 +18,9 @@ WITHIN = 1e-6
 
 _SHORT = 8
 """Whole numbers between which halving is as fast as anything."""
+
+_NEIGHBOURS = 8
+"""Whole numbers on both sides of the middle that are tried where it is refused."""
 
 _ROUNDS = 60
 """Halvings after which any two floats of one sign have met at that width."""
@@ -44,36 +48,47 @@ class Step(Generic[T]):
     def narrow(self) -> tuple[float, float]:
         """Return two neighbours of the step.
 
-        A value that is refused with ``SpecError`` ends the search early: the nearest two that
-        are not refused are returned.
+        Values may be refused with ``SpecError``: a guess is given up then, and where the middle
+        and its neighbours are refused, the ends are returned as they are.
         """
-        try:
-            for _ in range(_ROUNDS):
-                if self._done:
-                    break
-                width = self._width
+        for _ in range(_ROUNDS):
+            if self._done():
+                break
+            width = self._width
+            with suppress(SpecError):
                 for value in self._looks():
                     self._look(value)
-                if self._width > width / 2 and not self._done:
-                    self._look(self._middle)
-        except SpecError:
-            pass
+            halved = self._done() or self._width <= width / 2
+            if not halved and not any(self._accepts(value) for value in self._middles):
+                break
         return self.near, self.far
 
     @property
     def _width(self) -> float:
         return abs(self.far - self.near)
 
-    @property
     def _done(self) -> bool:
         most = 1.0 if self.whole else 2.5 * WITHIN * max(abs(self.near), abs(self.far))
         return self._width <= most
 
     @property
-    def _middle(self) -> float:
-        """Halve on the scale of ratios, or where one end is 0, on that of numbers."""
+    def _middles(self) -> Iterator[float]:
+        """Yield the middle, on the scale of ratios where neither end is 0, and its neighbours."""
         near, far = self.near, self.far
-        return math.sqrt(near * far) if near > 0 and far > 0 else (near + far) / 2
+        middle = math.sqrt(near * far) if near > 0 and far > 0 else (near + far) / 2
+        yield middle
+        for apart in range(1, _NEIGHBOURS + 1) if self.whole else ():
+            for value in (round(middle) - apart, round(middle) + apart):
+                if min(near, far) < value < max(near, far):
+                    yield float(value)
+
+    def _accepts(self, value: float) -> bool:
+        """Look at a value, unless it is refused."""
+        try:
+            self._look(value)
+        except SpecError:
+            return False
+        return True
 
     def _look(self, value: float) -> None:
         """Move the end of the step that has what is at a value between them."""

@@ -6,6 +6,7 @@ the variance that it makes alone, the *total* one the share in which it takes pa
 ``scipy.stats.sobol_indices``.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ LEAST, MOST = 16, 4096
 
 _SURE = 0.95
 
+_RESAMPLED = 300
+"""Bootstrap samples that an interval is taken from."""
+
 
 @dataclass(frozen=True)
 class Indices:
@@ -24,8 +28,8 @@ class Indices:
 
     first: FloatArray
     total: FloatArray
-    first_ends: tuple[FloatArray, FloatArray]
-    total_ends: tuple[FloatArray, FloatArray]
+    first_ends: tuple[FloatArray, ...]
+    total_ends: tuple[FloatArray, ...]
 
 
 def design(leaves: int, n: int, seed: int) -> FloatArray:
@@ -44,22 +48,24 @@ def design(leaves: int, n: int, seed: int) -> FloatArray:
 
 
 def indices(values: FloatArray, leaves: int, seed: int) -> Indices:
-    """Estimate the indices from the values at the points of :func:`design`, in its order."""
-    from scipy.stats import sobol_indices
+    """Estimate the indices from the values at the points of :func:`design`, in its order.
+
+    The values must not all be the same.
+    """
+    from scipy.stats import DegenerateDataWarning, sobol_indices
 
     n = values.size // (leaves + 2)
     shaped = values.reshape(leaves + 2, n)
     parts = {"f_A": shaped[:1], "f_B": shaped[1:2], "f_AB": shaped[2:, None, :]}
     found = sobol_indices(func=parts, n=n, rng=seed)
-    spread = found.bootstrap(confidence_level=_SURE)
-    return Indices(
-        first=np.ravel(found.first_order),
-        total=np.ravel(found.total_order),
-        first_ends=_ends(spread.first_order),
-        total_ends=_ends(spread.total_order),
+    first, total = np.ravel(found.first_order), np.ravel(found.total_order)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        # A leaf that moves nothing has no spread.
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        spread = found.bootstrap(confidence_level=_SURE, n_resamples=_RESAMPLED)
+    intervals = (part.confidence_interval for part in (spread.first_order, spread.total_order))
+    first_ends, total_ends = (
+        tuple(np.where(np.isnan(end), index, np.ravel(end)) for end in (ends.low, ends.high))
+        for index, ends in zip((first, total), intervals, strict=True)
     )
-
-
-def _ends(spread: "object") -> tuple[FloatArray, FloatArray]:
-    interval = spread.confidence_interval  # type: ignore[attr-defined]  # scipy types nothing
-    return np.ravel(interval.low), np.ravel(interval.high)
+    return Indices(first, total, first_ends, total_ends)

@@ -68,7 +68,12 @@ def rank(
             progress=progress,
             store=kept,
         )
-    document = ranking.document(top)
+        document = ranking.document(top)
+        if ranking.problem.uncertainty and ranking.feasible:
+            from planner.sweeps import Asking
+            from planner.uncertainty import weigh
+
+            weigh(document, Asking(ranking.problem, executor_name=executor, store=kept))
     if out:
         from results.report import write_report
 

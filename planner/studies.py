@@ -17,6 +17,7 @@ from searches.exhaustive import ChunkSink, Found, Progress, explore, tell_nobody
 from searches.figures import check as check_figures
 from searches.repair import repairs
 from searches.sampling.trials import Tried
+from searches.spreads import uncertain
 from specs.documents import is_text
 from specs.load import load_problem
 from specs.problem import Problem
@@ -76,6 +77,8 @@ def asked_for(
     problem = load_problem(source, sets)
     if cost_model:
         problem = load_problem(problem, [f"cost_model={cost_model}"])
+    if problem.uncertainty:
+        uncertain(problem)
     return problem, executor(executor_name or problem.search.executor)
 
 
@@ -116,7 +119,7 @@ def inputs(source: Source, sets: Sequence[str], chosen: Executor) -> Document:
 def check(source: Source, sets: Sequence[str] = ()) -> Problem:
     """Check a spec without computing anything: fields, names, rules, cost model and executor."""
     problem = load_problem(source, sets)
-    executor(problem.search.executor)
+    asked_for(problem, (), None, None)
     model_of(problem)
     constraints_of(problem)
     sampling.check(problem)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from costmodels.engine_memory import OUTSIDE
 from planner.sampling_tables import nothing_found, proof, show_variables
+from results.uncertainty import lead as doubt
 from results.words import (
     CURRENCY_UNIT,
     best_sizes,
@@ -52,6 +53,8 @@ def show_ranking(document: Document) -> None:
         _show_conflict(console, document)
         return
     console.print(headline(document))
+    if "uncertainty" in document:
+        console.print(doubt(document["uncertainty"]))
     console.print(_ranking_table(document))
     show_variables(console, document)
     for item in noisy_ties(document):

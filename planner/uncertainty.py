@@ -60,6 +60,16 @@ def uncertainty(asking: Asking, samples: int = SAMPLES) -> Document:
     return asking.answer(problem, executor, {"samples": samples}, every, document, KIND)
 
 
+def weigh(document: Document, asking: Asking) -> None:
+    """Add chances and regret to the plans of a ranking, and the whole answer beside them."""
+    found = uncertainty(asking)
+    document["uncertainty"] = found
+    for item in document["plans"]:
+        row = next((row for row in found["plans"] if row["plan"] == item["plan"]), None)
+        item["chance_best"] = row["chance_best"] if row else 0.0
+        item["expected_regret"] = row["expected_regret"] if row else None
+
+
 def _candidates(answers: Sequence[Document]) -> tuple[Key, ...]:
     """Return the best plans as stated, and every plan that is best in a draw."""
     stated = [key for key, _ in answers[0]["leading"]]

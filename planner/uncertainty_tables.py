@@ -45,10 +45,6 @@ def show_uncertainty(document: Document) -> None:
     console.print(figures)
     if document["nothing_feasible"]:
         console.print(f"Nothing is feasible in {share(document['nothing_feasible'])} of the draws.")
-    console.print(
-        Text(
-            "Regret: what a plan costs more than the best of the same draw; a plan that breaks a "
-            f"limit counts {share(document['regret_of_a_missed_limit'])}. = not told from the best.",
-            style="dim",
-        )
-    )
+    missed = share(document["regret_of_a_missed_limit"])
+    says = "Regret: what a plan costs more than the best of the same draw; a plan that breaks a limit"
+    console.print(Text(f"{says} counts {missed}. = not told from the best.", style="dim"))

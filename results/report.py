@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from results.explain import compare
 from results.ranking import Ranking
+from results.uncertainty import lead as doubt
 from results.words import (
     best_sizes,
     binding,
@@ -74,6 +75,7 @@ def render(ranking: Ranking, document: Document) -> str:
         binding=binding(document),
         steady=ranking.problem.workload.kind == "steady",
         answer=headline(document) if document["plans"] else "",
+        doubt=doubt(document["uncertainty"]) if "uncertainty" in document else "",
         stands=site(document["plans"][0]) if document["plans"] else "",
         pictures=pictures,
         script=script,

@@ -142,3 +142,15 @@ def test_draws_are_a_power_of_two(planner: Any, samples: str) -> None:
 def test_no_spread_is_no_question(planner: Any) -> None:
     refused = planner("uncertainty", SPEC)
     assert (refused.code, "states no spread" in refused.err) == (2, True)
+
+
+def test_a_ranking_says_how_sure_it_is(planner: Any) -> None:
+    shown = planner("rank", SPEC, "--json", "--set", f"uncertainty={{{DEADLINE}: ± 5 %}}")
+    plans, whole = shown.document["plans"], shown.document["uncertainty"]["plans"]
+    assert [item["chance_best"] for item in plans] == [1.0, 0.0, 0.0]
+    assert {item["expected_regret"] for item in plans} == {r["expected_regret"] for r in whole}
+
+
+def test_a_wrong_path_is_told_before_any_work(planner: Any) -> None:
+    refused = planner("check", SPEC, "--set", "uncertainty={hardware.memory.hbm.bandwith: ± 5 %}")
+    assert (refused.code, "bandwidth" in refused.err) == (2, True)

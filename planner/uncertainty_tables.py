@@ -46,5 +46,5 @@ def show_uncertainty(document: Document) -> None:
     if document["nothing_feasible"]:
         console.print(f"Nothing is feasible in {share(document['nothing_feasible'])} of the draws.")
     missed = share(document["regret_of_a_missed_limit"])
-    says = "Regret: what a plan costs more than the best of the same draw; a plan that breaks a limit"
+    says = "Regret: what a plan costs more than the best of the same draw; one that breaks a limit"
     console.print(Text(f"{says} counts {missed}. = not told from the best.", style="dim"))

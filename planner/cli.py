@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from planner.commands.batch import batch
+from planner.commands.fleet import fleet
 from planner.commands.studies import app as studies_app
 from planner.commands.sweep import sweep
 from planner.commands.thresholds import thresholds
@@ -386,6 +387,7 @@ def import_model(
 
 
 app.command()(batch)
+app.command()(fleet)
 app.command()(sweep)
 app.command()(thresholds)
 app.command()(uncertainty)

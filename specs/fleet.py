@@ -118,9 +118,7 @@ class Fleet(Spec):
         return self.demands[0].sessions is not None
 
 
-def written_out(
-    raw: Any, spec: Mapping[str, Any], write: Callable[[str, Any], Any]
-) -> Any:
+def written_out(raw: Any, spec: Mapping[str, Any], write: Callable[[str, Any], Any]) -> Any:
     """Return a raw fleet with machines, models and named classes written out.
 
     Parameters
@@ -237,6 +235,7 @@ def instance_problem(problem: "Problem", demand: Demand, pool: Pool) -> "Problem
         "limits": limits.model_copy(update={"cards": cards, "blast_radius": None}),
         "space": space.model_copy(update={"replicas": (1,)}),
         "assumptions": problem.assumptions.model_copy(update={"billing": "used"}),
+        "uncertainty": {},
         "fleet": None,
     }
     return type(problem).model_validate(content)

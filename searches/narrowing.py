@@ -22,6 +22,9 @@ _SHORT = 8
 _NEIGHBOURS = 8
 """Whole numbers on both sides of the middle that are tried where it is refused."""
 
+_HALVINGS = 4
+"""Rounds of halving after a guess that has not paid."""
+
 _ROUNDS = 60
 """Halvings after which any two floats of one sign have met at that width."""
 
@@ -51,14 +54,18 @@ class Step(Generic[T]):
         Values may be refused with ``SpecError``: a guess is given up then, and where the middle
         and its neighbours are refused, the ends are returned as they are.
         """
+        patience = 0
         for _ in range(_ROUNDS):
             if self._done():
                 break
             width = self._width
-            with suppress(SpecError):
-                for value in self._looks():
-                    self._look(value)
+            if patience == 0:
+                with suppress(SpecError):
+                    for value in self._looks():
+                        self._look(value)
             halved = self._done() or self._width <= width / 2
+            # Where guesses do not pay, a few halvings come first.
+            patience = 0 if halved else (patience or _HALVINGS) - 1
             if not halved and not any(self._accepts(value) for value in self._middles):
                 break
         return self.near, self.far

@@ -8,7 +8,9 @@ from typing import Literal
 import numpy as np
 
 from constraints.grid import Grid
-from searches.variants import Key, Leaf, Variant, changed, refusal
+from costmodels.plans import FloatArray
+from searches.evaluate import space_of
+from searches.variants import Key, Leaf, Variant, changed, refusal, table_of
 from specs.errors import SpecError
 from specs.problem import Problem
 
@@ -83,6 +85,14 @@ class Line:
         if value not in self.ranked:
             self.ranked[value] = Variant.of(self.problem(value), self.skeleton)
         return self.ranked[value]
+
+    def bounds(self, key: Key, value: float) -> FloatArray:
+        """Margins of one plan to the rules that need no time line, as a few steps tell them."""
+        space = space_of(self.problem(value))
+        implied = {rule.implied_by for rule in space.estimated}
+        case = space.case(table_of(key))
+        rules = [rule for rule in space.estimated if rule.name not in implied]
+        return np.array([rule.margin(case)[0] for rule in rules])
 
     def reach(self, side: Side) -> tuple[tuple[float, ...], str]:
         """Values of the grid up to the farthest that the spec accepts, and why not beyond that."""

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from costmodels.plans import FloatArray
 from searches.evaluate import space_of
 from searches.executors import LocalExecutor
 from searches.exhaustive import explore
@@ -113,11 +114,17 @@ def _probe(line: Line, values: Sequence[float], refused: str) -> Probed:
 def _change(line: Line, last: float, value: float, farthest: float) -> Change:
     """Narrow down where the best plan stops being so between two values, and confirm it."""
     best = line.asked.best
+
+    def wins(variant: Variant) -> bool:
+        return variant.wins(best)
+
+    if (key := _feasibility(best, line.at(last), line.at(value))) is not None:
+        last, value = _closer(line, key, (last, value), wins)
     step = Step(
         line.at,
         last,
         value,
-        lambda variant: variant.wins(best),
+        wins,
         partial(_turning, best),
         line.leaf.whole,
         line.inverse(last, value),
@@ -132,6 +139,45 @@ def _change(line: Line, last: float, value: float, farthest: float) -> Change:
         outside = _toward(value, value + aside, farthest)
     verified = _again(line, inside).wins(best) and _again(line, outside).winner(best) == winner
     return Change(value, last, winner, verified)
+
+
+def _feasibility(best: Key, near: Variant, far: Variant) -> Key | None:
+    """Return the plan whose feasibility makes the best plan another, if it is that."""
+    if not far.is_feasible(best):
+        return best
+    other = far.winner()
+    return None if other is None or near.is_feasible(other) else other
+
+
+def _closer(
+    line: Line, key: Key, ends: tuple[float, float], holds: Callable[[Variant], bool]
+) -> tuple[float, float]:
+    """Narrow down a step by the rules that need no time line; as it was if they do not show it.
+
+    Where a plan is feasible, its time line is at the batch that costs least, and says little of
+    how much room there is. What is found is ranked whole on both sides.
+    """
+    near, far = (line.bounds(key, end) for end in ends)
+    kept = bool((near >= 0).all())
+    if kept == bool((far >= 0).all()):
+        return ends
+    sign = 1.0 if kept else -1.0
+
+    def room(near: FloatArray, far: FloatArray) -> Callable[[FloatArray], float]:
+        scale = _scale(near, far)
+        return lambda margins: sign * float(np.min(margins / scale))
+
+    step = Step(
+        partial(line.bounds, key),
+        *ends,
+        lambda margins: bool((margins >= 0).all()) == kept,
+        room,
+        line.leaf.whole,
+        line.inverse(*ends),
+    )
+    found = step.narrow()
+    shown = holds(line.at(found[0])) and not holds(line.at(found[1]))
+    return found if shown else ends
 
 
 def _toward(value: float, wanted: float, most: float) -> float:
@@ -179,7 +225,7 @@ def _room(key: Key, kept: Variant, broken: Variant) -> Reason | None:
     kept_margins, broken_margins = kept.margins[:, row], broken.margins[:, other]
     if kept_margins.shape != broken_margins.shape or not (broken_margins < 0).any():
         return None
-    scale = np.maximum(np.abs(kept_margins), np.abs(broken_margins))
+    scale = _scale(kept_margins, broken_margins)
 
     def room(variant: Variant) -> float:
         at = variant.row(key)
@@ -188,6 +234,12 @@ def _room(key: Key, kept: Variant, broken: Variant) -> Reason | None:
         return float(np.nan_to_num(np.min(variant.margins[:, at] / scale), posinf=1.0, neginf=-1.0))
 
     return room
+
+
+def _scale(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return what makes margins in different units comparable; never 0."""
+    sizes: FloatArray = np.maximum(np.abs(one), np.abs(other))
+    return np.maximum(sizes, np.finfo(np.float64).tiny)
 
 
 def _arriving(key: Key, near: Variant, far: Variant) -> Reason | None:
@@ -209,12 +261,13 @@ def _becoming(line: Line) -> Iterator[Becomes]:
             continue
         a, b = min(steps, key=lambda step: _distance(step, line.leaf.value))
         upwards = line.ranked[b].is_feasible(key)
-        last, first = (a, b) if upwards else (b, a)
+        misses = partial(_misses, key)
+        last, first = _closer(line, key, (a, b) if upwards else (b, a), misses)
         step = Step(
             line.at,
             last,
             first,
-            partial(_misses, key),
+            misses,
             partial(_arriving, key),
             line.leaf.whole,
             line.inverse(last, first),

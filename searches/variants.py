@@ -98,6 +98,11 @@ def changed(problem: Problem, changes: Changes) -> Problem:
     return checked(with_values(problem.model_dump(), changes.items(), Path.cwd()))
 
 
+def table_of(key: Key) -> PlanTable:
+    """Return the plan that a key stands for, as a table of one row."""
+    return PlanTable.from_columns(dict(zip(AXES, key, strict=True)))
+
+
 def refusal(problem: Problem, changes: Changes) -> str:
     """Return why the spec refuses a variant; empty if it does not."""
     try:

@@ -198,7 +198,7 @@ def _pipeline(
     shards = np.where(plans.sp == 1, plans.tp, 1)
     parts, turns = shares
     size = pass_.rank_tokens(plans.cp) * problem.model.residual_width * number_bytes / shards
-    reached = efficiency.network, problem.assumptions.start_up.reduce
+    reached = efficiency.linked("send"), problem.assumptions.start_up.of("send")
     sends, slowest_send = boundary_seconds(problem.hardware, plans, size, *reached)
     sends, slowest_send = sends * turns, slowest_send * turns
     components["pipeline_send"] = sends

@@ -20,6 +20,8 @@ WORDS = {
     "attention_compute": "attention proper",
     "network": "links in reductions",
     "alltoall": "links in All-to-Alls",
+    "network_across": "links in reductions, beyond the innermost level",
+    "alltoall_across": "links in All-to-Alls, beyond the innermost level",
     "step": "each pass",
     "sequence": "each sequence of a pass",
     "layer": "each layer",
@@ -28,6 +30,8 @@ WORDS = {
     "carried": "time of prompts that decode steps carry",
     "start_up.reduce": "start-up of reductions",
     "start_up.alltoall": "start-up of All-to-Alls",
+    "start_up.reduce_across": "start-up of reductions, beyond the innermost level",
+    "start_up.alltoall_across": "start-up of All-to-Alls, beyond the innermost level",
 }
 """What each term is, by its name without the phase."""
 

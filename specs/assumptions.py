@@ -1,6 +1,6 @@
 """What an estimate takes for granted: every idealisation by name, and the shares of peaks."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,17 @@ from specs.units import BytesOrZero, Factor, Fraction, SecondsOrZero
 
 CONTEXT = ("kv", "window", "index", "state")
 """Components of a step that read what sessions keep."""
+
+
+class ByPath(NamedTuple):
+    """What collectives reach on the innermost fabric level, and on those beyond it."""
+
+    inside: float = 1.0
+    across: float = 1.0
+
+
+STATED = ByPath()
+"""All that is stated is reached."""
 
 
 class PhaseEfficiency(Spec):
@@ -26,6 +37,10 @@ class PhaseEfficiency(Spec):
     """Share of the link bandwidth, of All-to-Alls too if not apart."""
     alltoall: Fraction | None = None
     """Share of the link bandwidth in All-to-Alls: tokens on their way to experts and back."""
+    network_across: Fraction | None = None
+    """The same as ``network`` on fabric levels beyond the innermost, if apart there."""
+    alltoall_across: Fraction | None = None
+    """The same as ``alltoall`` on fabric levels beyond the innermost, if apart there."""
     attention_projection: Fraction = 1.0
     """Share of the compute peak in the projections of attention."""
     attention: Fraction = 1.0
@@ -46,10 +61,13 @@ class PhaseEfficiency(Spec):
             apart = self.context_memory
         return self.memory if apart is None else apart
 
-    def linked(self, operation: str) -> float:
+    def linked(self, operation: str) -> ByPath:
         """Share of the link bandwidth in a collective."""
-        apart = self.alltoall if operation == "all_to_all" else None
-        return self.network if apart is None else apart
+        if operation != "all_to_all":
+            return ByPath(self.network, _first(self.network_across, self.network))
+        inside = _first(self.alltoall, self.network)
+        across = _first(self.alltoall_across, self.alltoall, self.network_across, self.network)
+        return ByPath(inside, across)
 
 
 class Efficiency(Spec):
@@ -68,10 +86,16 @@ class StartUp(Spec):
     """AllReduce, ReduceScatter, AllGather and the sends of a pipeline."""
     alltoall: Factor = 1.0
     """All-to-All, with what kernels of dispatch and combine add."""
+    reduce_across: Factor | None = None
+    """The same as ``reduce`` on fabric levels beyond the innermost, if apart there."""
+    alltoall_across: Factor | None = None
+    """The same as ``alltoall`` on fabric levels beyond the innermost, if apart there."""
 
-    def of(self, operation: str) -> float:
+    def of(self, operation: str) -> ByPath:
         """Factor on the start-up times of a collective."""
-        return self.alltoall if operation == "all_to_all" else self.reduce
+        if operation == "all_to_all":
+            return ByPath(self.alltoall, _first(self.alltoall_across, self.alltoall))
+        return ByPath(self.reduce, _first(self.reduce_across, self.reduce))
 
 
 class PhaseOverheads(Spec):
@@ -96,6 +120,11 @@ class Overheads(Spec):
     """Decode steps."""
     prefill: PhaseOverheads = PhaseOverheads()
     """Prefill passes."""
+
+
+def _first(*values: float | None) -> float:
+    """Return the first value that is stated."""
+    return next(value for value in values if value is not None)
 
 
 class OverheadBand(Spec):

@@ -258,6 +258,19 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
             "assumptions.overheads={decode: {sequence: 2 us, layer: 4 us}, prefill: {step: 1 ms}}",
         ],
     ),
+    "network_across, alltoall_across and reduce_across": (
+        RACK,
+        [
+            *_PROMPTS,
+            "space.tp=[8]",
+            "space.attention_dp=[2]",
+            "space.ep=[16]",
+            "space.expert_tp=[1]",
+            "assumptions.efficiency={decode: {network_across: 0.6, alltoall_across: 0.5}, "
+            "prefill: {network_across: 0.4, alltoall_across: 0.3}}",
+            "assumptions.start_up={reduce_across: 2, alltoall_across: 3}",
+        ],
+    ),
     "the whole machine": (RACK, [*_SPLIT, "limits={}"]),
     "part of the machine": (
         BURST,

@@ -74,16 +74,22 @@ class Collectives:
         """
         innermost, *outer = self.problem.hardware.levels
         sizes = [self.plan.domain or innermost.size, *(level.size for level in outer)]
-        share, slower = self.reached.network, self.problem.assumptions.start_up.reduce
-        if operation == "all_to_all":
-            share = share if self.reached.alltoall is None else self.reached.alltoall
-            slower = self.problem.assumptions.start_up.alltoall
-        found = []
+        times, found = self.problem.assumptions.start_up, []
         for size, level in zip(sizes, self.problem.hardware.levels, strict=True):
             assert level.latency is not None and level.bandwidth is not None
             # One chip joins all, so nobody is further away than another.
             assert isinstance(level.topology, Switch) and (level.topology.radix or size) >= size
             rate = level.bandwidth * level.links
+            stated = [self.reached.network, times.reduce]
+            if operation == "all_to_all":
+                stated = [self.reached.alltoall or stated[0], times.alltoall]
+            if level is not innermost:
+                further = [self.reached.network_across, times.reduce_across]
+                if operation == "all_to_all":
+                    own = self.reached.alltoall_across or self.reached.alltoall
+                    further = [own or further[0], times.alltoall_across]
+                stated = [f or s for f, s in zip(further, stated, strict=True)]
+            share, slower = stated
             found.append((size, slower * level.latency, share * rate))
         return found
 

@@ -255,6 +255,8 @@ def achieved(draw: Draw) -> Raw:
             "context_memory": draw(st.none() | shares),
             "network": draw(shares),
             "alltoall": draw(st.none() | shares),
+            "network_across": draw(st.none() | shares),
+            "alltoall_across": draw(st.none() | shares),
         }
         longest = {
             "step": 1e-5,
@@ -268,7 +270,13 @@ def achieved(draw: Draw) -> Raw:
         "efficiency": efficiency,
         "overheads": overheads,
         "layer_launch": draw(st.sampled_from([0.0, 5e-7])),
-        "start_up": {name: draw(st.sampled_from([1.0, 3.0])) for name in ("reduce", "alltoall")},
+        "start_up": {
+            **{name: draw(st.sampled_from([1.0, 3.0])) for name in ("reduce", "alltoall")},
+            **{
+                name: draw(st.sampled_from([None, 1.0, 2.0]))
+                for name in ("reduce_across", "alltoall_across")
+            },
+        },
     }
 
 

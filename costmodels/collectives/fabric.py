@@ -7,10 +7,10 @@ import numpy as np
 from costmodels.collectives.crossing import ALGORITHMS, PLAN_AXIS, is_usual
 from costmodels.collectives.domains import domain_sizes
 from costmodels.collectives.measured import measured_or
-from costmodels.collectives.routes import Leg, Route
+from costmodels.collectives.routes import Leg, Route, reached_on
 from costmodels.plans import WORDS, BoolArray, FloatArray, IntArray, PlanTable
 from costmodels.remembered import remembered
-from specs.assumptions import PhaseEfficiency
+from specs.assumptions import STATED, ByPath, PhaseEfficiency
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 
@@ -118,8 +118,8 @@ def boundary_seconds(
     hardware: HardwareSpec,
     plans: PlanTable,
     size: FloatArray,
-    efficiency: float,
-    start_up: float = 1.0,
+    efficiency: ByPath = STATED,
+    start_up: ByPath = STATED,
 ) -> tuple[FloatArray, FloatArray]:
     """Time to hand ``size`` bytes over all stage boundaries in turn, and over the slowest one.
 
@@ -127,7 +127,7 @@ def boundary_seconds(
     stages lie in different domains of it.
     """
     stage, cards, one = plans.stage_cards, plans.cards, np.ones_like(plans.tp)
-    server, reached = hardware.server.cards, (efficiency, start_up)
+    server = hardware.server.cards
     total = np.zeros(len(plans))
     slowest = np.zeros(len(plans))
     crossing = plans.pp - 1
@@ -138,6 +138,7 @@ def boundary_seconds(
             beyond = np.where(domain % stage == 0, (cards - 1) // domain, plans.pp - 1)
             beyond = np.where(cards <= domain, 0, beyond)
         here = crossing - beyond
+        reached = reached_on(hardware, level, efficiency, start_up)
         alpha, beta = Leg(level, domain, 2 * one, one, stage, cards, server, *reached).pairs()
         once = alpha + size / beta
         # A level that no boundary crosses may state no figures.

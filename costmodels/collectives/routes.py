@@ -16,6 +16,7 @@ from costmodels.collectives import connections, staging, topology
 from costmodels.collectives.domains import Cards, domain_sizes, joined
 from costmodels.collectives.switches import uplink_share
 from costmodels.plans import BoolArray, FloatArray, IntArray, PlanTable
+from specs.assumptions import STATED, ByPath
 from specs.fabric import Level, Staging, Switch
 from specs.hardware import HardwareSpec
 
@@ -141,6 +142,15 @@ class Leg:
         return found * self.efficiency
 
 
+def reached_on(
+    hardware: HardwareSpec, level: Level, efficiency: ByPath, start_up: ByPath
+) -> tuple[float, float]:
+    """Share of the bandwidth of a level that is reached, and factor on its start-up times."""
+    if level is hardware.levels[0]:
+        return efficiency.inside, start_up.inside
+    return efficiency.across, start_up.across
+
+
 @dataclass(frozen=True)
 class Route:
     """Groups of ranks, one for each plan, and the levels that they cross."""
@@ -149,9 +159,9 @@ class Route:
     plans: PlanTable
     ranks: IntArray
     stride: IntArray
-    efficiency: float = 1.0
+    efficiency: ByPath = STATED
     alltoall_levels: Literal["added", "overlapped", "outermost"] = "added"
-    start_up: float = 1.0
+    start_up: ByPath = STATED
 
     @cached_property
     def legs(self) -> list[Leg]:
@@ -186,7 +196,7 @@ class Route:
         found, inner = list[Leg](), np.ones_like(self.ranks)
         for level, size, ranks in steps:
             if (ranks > inner).any():
-                reached = self.efficiency, self.start_up
+                reached = reached_on(self.hardware, level, self.efficiency, self.start_up)
                 found.append(Leg(level, size, ranks, inner, self.stride, cards, server, *reached))
             inner = ranks
         return found

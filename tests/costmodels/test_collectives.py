@@ -20,7 +20,7 @@ from costmodels.collectives.fabric import (
 from costmodels.collectives.routes import Route
 from costmodels.plans import PlanTable, encode
 from specs import load_problem
-from specs.assumptions import PhaseEfficiency
+from specs.assumptions import ByPath, PhaseEfficiency
 from specs.hardware import HardwareSpec
 from specs.problem import Problem
 from tests.strategies import machines, placement
@@ -226,6 +226,23 @@ def test_a_group_uses_the_innermost_level_that_joins_it(
         assert (alpha, beta) == (level.latency, level.bandwidth)
 
 
+@settings(max_examples=60)
+@given(shapes())
+def test_each_path_has_shares_and_start_up_times_of_its_own(
+    shape: tuple[HardwareSpec, PlanTable],
+) -> None:
+    hardware, plans = shape
+    share, slower = ByPath(0.5, 0.25), ByPath(2.0, 3.0)
+    for ranks, stride in groups_of(plans).values():
+        group = np.array([ranks]), np.array([stride])
+        route = Route(hardware, plans, *group, efficiency=share, start_up=slower)
+        for leg, stated in zip(route.legs, Route(hardware, plans, *group).legs, strict=True):
+            (alpha, beta), (least, peak) = leg.pairs(), stated.pairs()
+            path = "inside" if leg.level is hardware.levels[0] else "across"
+            assert alpha == pytest.approx(getattr(slower, path) * least)
+            assert beta == pytest.approx(getattr(share, path) * peak)
+
+
 @settings(max_examples=300)
 @given(shapes())
 def test_servers_spanned_is_that_of_the_widest_group(
@@ -268,7 +285,7 @@ def test_boundaries_cross_the_level_between_their_stages(
             if all(a // level.size == b // level.size for a, b in pairs)
         )
         times.append(level.latency + size / level.bandwidth)
-    total, slowest = boundary_seconds(hardware, plans, np.array([size]), 1.0)
+    total, slowest = boundary_seconds(hardware, plans, np.array([size]))
     cut = any(stage < x.size and x.size % stage for x in hardware.levels)
     if not cut:
         assert total[0] == pytest.approx(sum(times))
@@ -414,5 +431,5 @@ def test_a_level_that_no_stage_crosses_may_state_no_figures() -> None:
     plans = PlanTable.from_columns({"tp": [4], "pp": [2]})
     size = np.array([1e6])
     inner = problem.hardware.levels[0]
-    total, slowest = boundary_seconds(problem.hardware, plans, size, 1.0)
+    total, slowest = boundary_seconds(problem.hardware, plans, size)
     assert total[0] == slowest[0] == inner.alpha + 1e6 / inner.beta

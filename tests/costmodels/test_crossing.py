@@ -322,7 +322,7 @@ def test_a_large_domain_is_used_as_small_ones_where_that_is_faster() -> None:
 def test_hand_overs_follow_the_domain_of_the_plan() -> None:
     hardware = machine(BUILT, ADAPTERS).hardware
     plans = PlanTable.from_columns({"tp": 8, "pp": 4, "replicas": 2, "domain": [8, 16, 64]})
-    total, slowest = boundary_seconds(hardware, plans, np.full(3, 1e6), 1.0)
+    total, slowest = boundary_seconds(hardware, plans, np.full(3, 1e6))
     inner, outer = 0.833e-6 + 1e6 / 450e9, 5e-6 + 1e6 / 50e9
     assert total == pytest.approx([3 * outer, 2 * inner + outer, 3 * inner])
     assert slowest == pytest.approx([outer, outer, inner])

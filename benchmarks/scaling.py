@@ -12,6 +12,8 @@ import operator
 import os
 import pickle
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -40,71 +42,89 @@ def problem_of(batches: int) -> Problem:
     return load_problem(SPEC, [f"space.batch={list(range(1, batches + 1))}"])
 
 
-def timed(work: Callable[[], Any]) -> float:
-    """Return how many seconds something takes."""
-    begin = time.perf_counter()
+def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return how many seconds something takes, by the wall clock or that of this process."""
+    begin = clock()
     work()
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
-def median_of(work: Callable[[], Any], times: int = 5) -> float:
-    """Return the median of the seconds that something takes."""
-    return statistics.median(timed(work) for _ in range(times))
+def least(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the least of the seconds that something takes: other work only ever adds to them."""
+    return min(timed(work, clock) for _ in range(5))
 
 
-def speed_up(cluster: Any, problem: Problem, rounds: int) -> dict[str, Any]:
-    """Search with one node and with two, in turns; each node has one processor."""
+def machine() -> float:
+    """Return how much more two processes that only count get done than one: 2 if it is quiet."""
+    counting = "import time; t = time.time(); n = 0\nwhile time.time() < t + 8: n += 1\nprint(n)"
+    done = []
+    for processes in (1, 2):
+        words = [sys.executable, "-c", counting]
+        running = [
+            subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(processes)
+        ]
+        done.append(sum(int(process.communicate()[0]) for process in running))
+    return done[1] / done[0]
+
+
+def speed_up(ray: Any, executor: RayExecutor, problem: Problem, rounds: int) -> dict[str, Any]:
+    """Search with one of two workers held, and with both, in turns.
+
+    The cluster is joined, and both workers have loaded the code: what that takes is a cost of its
+    own, and nodes that come and go would be busy with themselves.
+    """
+
+    def doze() -> None:
+        # A long sleep would not notice that it is cancelled.
+        while True:
+            time.sleep(0.1)
+
+    nap = ray.remote(doze)
+    space = space_of(problem)
+    list(executor.run(digest_span, space, [(0, CHUNK_ROWS)] * 4))
     one, two = [], []
     for _ in range(rounds):
-        one.append(timed(lambda: search(problem, RayExecutor(cluster.address))))
-        node = cluster.add_node(num_cpus=1)
-        two.append(timed(lambda: search(problem, RayExecutor(cluster.address))))
-        cluster.remove_node(node)
-        print(
-            f"one {one[-1]:.1f} s, two {two[-1]:.1f} s: {one[-1] / two[-1]:.2f} times", flush=True
-        )
+        held = nap.remote()
+        while ray.available_resources().get("CPU", 0) > 1:
+            time.sleep(0.1)
+        one.append(timed(lambda: search(problem, executor)))
+        # Without force its process stays, with the code that it has loaded.
+        ray.cancel(held)
+        ray.wait([held])
+        two.append(timed(lambda: search(problem, executor)))
+        print(f"one {one[-1]:.1f} s, two {two[-1]:.1f} s", flush=True)
     ratios = [a / b for a, b in zip(one, two, strict=True)]
     return {"one_s": one, "two_s": two, "ratio": statistics.median(ratios)}
 
 
-def costs(cluster: Any, problem: Problem) -> Costs:
-    """Measure what the parts of a search on a cluster cost."""
+def costs(ray: Any, executor: RayExecutor, problem: Problem, start_s: float) -> Costs:
+    """Measure what the parts of a search on a cluster cost; ``start_s`` is that of joining."""
     space = space_of(problem)
     spans = [(start, start + CHUNK_ROWS) for start in range(0, 9 * CHUNK_ROWS, CHUNK_ROWS)]
-    digest_span(space, (0, 1000))
-    chunk_s = [timed(lambda span=span: digest_span(space, span)) for span in spans[:3]]
     parts = [digest_span(space, span) for span in spans]
-    answer = pickle.dumps(parts[0])
-
-    executor = RayExecutor(cluster.address)
-    start_s = timed(lambda: list(executor.run(digest_span, space, [(0, 1)])))
-
-    import ray
-
-    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    answer = pickle.dumps(parts[4])
     list(executor.run(operator.add, 0, range(10)))
     # Next to nothing: what is left is the cost of a task.
-    empty_s = timed(lambda: list(executor.run(operator.add, 0, range(EMPTY_TASKS))))
+    empty_s = least(lambda: list(executor.run(operator.add, 0, range(EMPTY_TASKS))))
     fetched = ray.put(answer)
-    fetch_s = median_of(lambda: pickle.loads(ray.get(fetched)))
-    look_s = look(ray)
-    ray.shutdown()
+    fetch_s = least(lambda: pickle.loads(ray.get(fetched)), time.process_time)
     return Costs(
         start_s=start_s,
-        task_s=statistics.median(chunk_s),
+        task_s=least(lambda: digest_span(space, spans[4]), time.process_time),
         hand_out_s=empty_s / EMPTY_TASKS,
-        look_s=look_s,
+        look_s=look(ray),
         answer_bytes=len(answer),
         fetch_s=fetch_s,
         keep_s=keep(problem, parts),
-        merge_s=timed(lambda: Digest.merge(space, parts)) / len(parts),
+        merge_s=least(lambda: Digest.merge(space, parts), time.process_time) / len(parts),
     )
 
 
 def look(ray: Any) -> float:
     """Seconds to look for an answer, for every task in flight."""
-    pending = [ray.remote(time.sleep).remote(1000) for _ in range(IN_FLIGHT)]
-    seconds = median_of(lambda: ray.wait([ray.put(0), *pending], num_returns=1))
+    nap = ray.remote(lambda: time.sleep(1000))
+    pending = [nap.remote() for _ in range(IN_FLIGHT)]
+    seconds = least(lambda: ray.wait([ray.put(0), *pending], num_returns=1))
     for left in pending:
         ray.cancel(left, force=True)
     return seconds / IN_FLIGHT
@@ -112,11 +132,17 @@ def look(ray: Any) -> float:
 
 def keep(problem: Problem, parts: list[Digest]) -> float:
     """Seconds to keep a digest in a SQLite file."""
+    inputs = {"source": "inline", "sets": [], "command": "rank"}
     with TemporaryDirectory() as folder:
         store = Store.open(str(Path(folder) / "store.db"))
-        with store.study(problem, {"source": "inline", "sets": [], "command": "rank"}) as study:
-            seconds = [timed(lambda i=i: study.store(i, parts[i])) for i in range(len(parts))]
-    return statistics.median(seconds)
+        with store.study(problem, inputs) as study:
+            rounds = iter(range(0, 5 * len(parts), len(parts)))
+            return least(lambda: _store(study, parts, next(rounds))) / len(parts)
+
+
+def _store(study: Any, parts: list[Digest], first: int) -> None:
+    for index, part in enumerate(parts, start=first):
+        study.store(index, part)
 
 
 def main() -> None:
@@ -128,6 +154,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_AUTH_MODE"] = "disabled"
+    # Ray makes its workers yield to other work of the machine, which would not meet both alike.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     # One thread of linear algebra here, as in the workers.
     os.environ["OMP_NUM_THREADS"] = "1"
     import ray
@@ -135,12 +163,19 @@ def main() -> None:
 
     problem = problem_of(options.batches)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster.add_node(num_cpus=1)
+    executor = RayExecutor(cluster.address)
     try:
+        space = space_of(problem)
+        start_s = timed(lambda: list(executor.run(digest_span, space, [(0, 1)])))
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
         found = {
-            "plans": len(space_of(problem).grid),
-            "load": os.getloadavg()[0],
-            "speed_up": speed_up(cluster, problem, options.rounds),
-            "costs": asdict(costs(cluster, problem)),
+            "plans": len(space.grid),
+            "processors": os.cpu_count(),
+            "load_before": os.getloadavg()[0],
+            "two_that_count": machine(),
+            "speed_up": speed_up(ray, executor, problem, options.rounds),
+            "costs": asdict(costs(ray, executor, problem, start_s)),
         }
     finally:
         ray.shutdown()

@@ -45,12 +45,12 @@ class Costs:
     def driver_parts(self, in_flight: int) -> dict[str, float]:
         """Return what the driver spends on one task, in seconds, by what it does."""
         return {
-            "hand out": self.hand_out_s,
-            "look for answers": self.look_s * in_flight,
+            "handing out": self.hand_out_s,
+            "looking for answers": self.look_s * in_flight,
             "network": self.answer_bytes / LINK_BYTES_PER_S,
-            "unpack": self.fetch_s,
-            "keep": self.keep_s,
-            "merge": self.merge_s,
+            "unpacking": self.fetch_s,
+            "keeping": self.keep_s,
+            "merging": self.merge_s,
         }
 
 
@@ -74,7 +74,7 @@ def estimate(costs: Costs, tasks: int, nodes: int, in_flight: int = 2) -> Estima
     driver = sum(parts.values())
     working = math.ceil(tasks / workers) * costs.task_s
     terms = {
-        "start": costs.start_s,
+        "joining": costs.start_s,
         "processors" if tasks > workers else "number of chunks": working,
         f"driver: {max(parts, key=lambda part: parts[part])}": tasks * driver,
     }

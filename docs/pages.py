@@ -7,6 +7,7 @@ from docs import (
     make_catalogue,
     make_engines,
     make_large_spaces,
+    make_scaling,
     make_side_by_side,
     make_spec_reference,
 )
@@ -17,6 +18,7 @@ MADE = (
     make_ascend,
     make_engines,
     make_large_spaces,
+    make_scaling,
     make_side_by_side,
 )
 """Modules with a page and the text that belongs on it."""

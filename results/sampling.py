@@ -25,6 +25,8 @@ NO_PROOF: Document = {"sampled": True, "cores": [], "relaxations": []}
 """Why nothing is feasible, where nobody has looked at everything."""
 
 
+_COUNTED = "Only plans that were tried count in the funnel from memory on."
+
 _EACH_IS = {True: "the best plan for its values", False: "a plan"}
 """What a trial is, by whether it finds plans."""
 
@@ -52,6 +54,7 @@ class SampledRanking(Ranking):
     def document(self, top: int = 10) -> Document:
         """Return the ranking, with the values of the variables beside each plan."""
         document = super().document(top)
+        document["warnings"].append(_COUNTED)
         if self.problem.objective.also:
             document["front"] = self._front()
         return document

@@ -31,6 +31,7 @@ JUSTIFIED = {
     "hardware.levels[].topology.rewiring": "calls after which it pays, which planner machine says",
     "search.seed": "draws samples of spaces too large to count, which no variant is",
     "search.trials": "belongs to a sampling search; an exhaustive one tries all",
+    "search.sampler": "belongs to a sampling search; tests/searches/sampling show what it does",
     "search.method": "how the answer is found, not what it is: auto is exhaustive here",
 }
 """Leaves that change no answer, and why they may stand in a spec."""
@@ -51,7 +52,7 @@ AXIS_VALUES: dict[str, list[Any]] = {
 _ECHOES = {
     "schema", "study", "name", "problem_hash", "versions", "seed", "cost_model", "certificate",
     "assumptions", "plan", "deployment", "currency", "capacity_bytes", "context", "batch",
-    "sessions", "cards", "reason", "title", "removes_alone", "removes_in_order", "left", "changes",
+    "sessions", "cards", "reason", "title", "search", "removes_alone", "removes_in_order", "left", "changes",
 }  # fmt: skip
 """Keys of a ranking that repeat the input, count what was put in, or put results into words."""
 

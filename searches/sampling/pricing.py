@@ -38,12 +38,8 @@ def _within(space: Space, plans: PlanTable, best: float) -> tuple[IntArray, Floa
     return rows[promising], bounds[promising]
 
 
-def price_plans(space: Space, item: tuple[IntArray, float]) -> Digest:
-    """Price those of some plans of a space whose bound is below a cost, as a task.
-
-    ``item``: row numbers in the grid, and that cost; with infinity all are priced.
-    """
-    rows, best = item
+def price_plans(space: Space, rows: IntArray, best: float) -> Digest:
+    """Price those of some plans of a space whose bound is below ``best``, which may be infinite."""
     plans = space.take(rows)
     if np.isfinite(best):
         within = np.sort(_within(space, plans, best)[0])

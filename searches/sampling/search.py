@@ -48,6 +48,8 @@ def sample(
 ) -> Sampled:
     """Search by sampling; the best plan is the best of those tried, and no more.
 
+    The executor prices trials that set variables.
+
     ``first``: what is tried before the sampler is asked, as far as the space has it.
     """
     check(problem)
@@ -79,8 +81,9 @@ def _priced(dialogue: Dialogue, asked: Sequence[Asked], executor: Executor) -> D
     fresh = [each for each in asked if each.fresh]
     space, goal = dialogue.space, dialogue.goal
     if not dialogue.paths:
+        # Some plans of one problem are priced faster than a task is handed out.
         rows = np.array(sorted(each.row for each in fresh), dtype=np.int64)
-        parts = [part for _, part in executor.run(price_plans, space, [(rows, goal)])]
+        parts = [price_plans(space, rows, goal)]
     else:
         asks = [Ask(e.row, dialogue.changes(e), dialogue.columns(e), goal) for e in fresh]
         answers = dict(executor.run(price_variant, space.problem, asks))

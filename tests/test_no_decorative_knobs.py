@@ -52,7 +52,8 @@ AXIS_VALUES: dict[str, list[Any]] = {
 _ECHOES = {
     "schema", "study", "name", "problem_hash", "versions", "seed", "cost_model", "certificate",
     "assumptions", "plan", "deployment", "currency", "capacity_bytes", "context", "batch",
-    "sessions", "cards", "reason", "title", "search", "removes_alone", "removes_in_order", "left", "changes",
+    "sessions", "cards", "reason", "title", "removes_alone", "removes_in_order", "left", "changes",
+    "search",
 }  # fmt: skip
 """Keys of a ranking that repeat the input, count what was put in, or put results into words."""
 

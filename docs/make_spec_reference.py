@@ -111,6 +111,8 @@ def _units(kind: Any) -> list[str]:
 
 def default_text(field: FieldInfo) -> str:
     """Show the default as a spec would write it."""
+    if field.default_factory is not None:
+        return ""
     value = field.default
     if value is PydanticUndefined:
         return "*required*"

@@ -1,12 +1,15 @@
 """How the space is explored, where, and what a search may choose besides the plan."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from specs.base import Count, CountOrZero, Spec
 
 MOST_TRIALS = 100_000
+
+Scalar = bool | int | float | str
+"""What one leaf may hold: a number in SI, a quantity with its unit, a word, or whether."""
 
 Bound = int | float | str
 """A number in SI, or a quantity with its unit."""
@@ -23,7 +26,7 @@ class Variable(Spec):
     """Whether equal ratios count alike, rather than equal differences."""
     step: Bound | None = None
     """Distance of neighbouring values from ``low`` on; all values in between if not given."""
-    choices: Annotated[tuple[Any, ...], Field(min_length=1, max_length=1000)] | None = None
+    choices: Annotated[tuple[Scalar, ...], Field(min_length=1, max_length=1000)] | None = None
     """The values, in place of a range: numbers, quantities or words."""
 
 

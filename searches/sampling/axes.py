@@ -20,7 +20,7 @@ from optuna.distributions import (
 from constraints.space import Space
 from costmodels.plans import WORDS, FloatArray, IntArray, decode, encode
 from searches.sampling.trials import Params
-from searches.sampling.variables import Scalar
+from specs.search import Scalar
 
 _NEARBY = 64
 """Plans looked at first around a proposal; sixteen times more where none of them will do."""

@@ -16,7 +16,8 @@ from searches.figures import figures
 from searches.sampling import samplers
 from searches.sampling.axes import PlanAxes
 from searches.sampling.trials import Params, Trial, Tried
-from searches.sampling.variables import Scalar, distribution, variables_of
+from searches.sampling.variables import distribution, variables_of
+from specs.search import Scalar
 from specs.space import AXES
 
 

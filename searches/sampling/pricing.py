@@ -18,10 +18,10 @@ from costmodels.sessions.bounds import least_cost
 from searches.digest import Counts, Digest, nearest
 from searches.evaluate import Evaluated, evaluate, space_of
 from searches.objective import order
-from searches.sampling.variables import Scalar
 from searches.variants import changed
 from specs.errors import SpecError
 from specs.problem import Problem
+from specs.search import Scalar
 
 _TOGETHER = 512
 """Plans that are priced before the next bounds are compared with the best price."""

@@ -7,8 +7,8 @@ from functools import cached_property
 from constraints.space import Space
 from searches.evaluate import space_of
 from searches.exhaustive import Found
-from searches.sampling.variables import Scalar
 from searches.variants import changed
+from specs.search import Scalar
 
 Params = dict[str, Scalar]
 """What a trial sets: values of axes by their names, and of variables by their paths."""

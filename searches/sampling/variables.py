@@ -2,19 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from searches.variants import changed
 from specs import paths
 from specs.errors import SpecError
 from specs.problem import Problem
-from specs.search import Variable
+from specs.search import Scalar, Variable
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
-
-Scalar: TypeAlias = bool | int | float | str
-"""What a variable may be set to."""
 
 _FIXED = ("name", "search", "objective", "cost_model")
 """Parts of a spec that are no figures of what is deployed."""
@@ -118,13 +115,10 @@ def _number(problem: Problem, path: str, end: object, name: str) -> int | float:
     return value
 
 
-def _listed(problem: Problem, path: str, choices: tuple[object, ...]) -> Listed:
+def _listed(problem: Problem, path: str, choices: tuple[Scalar, ...]) -> Listed:
     found: list[Scalar] = []
     for position, choice in enumerate(choices):
         name = f"choices[{position}]"
-        if not isinstance(choice, Scalar):
-            where = f"search.variables.{path}.{name}"
-            raise SpecError.single(where, choice, "expected a number, a quantity or a word")
         value = _put(problem, path, choice, name)
         # A quantity is kept in SI, a name that stands for a whole part as it is.
         found.append(value if isinstance(value, int | float) else choice)

@@ -1,6 +1,6 @@
 """Thresholds as text for a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +14,14 @@ from results.words import CURRENCY_UNIT, common_axes, plan_name
 Document = Mapping[str, Any]
 
 _SIDES = ("below", "above")
+
+_MOST_BECOMING = 15
+
+_REST = {
+    "moves": "The best plan stays with",
+    "still": "Nothing moves at all with",
+    "fixed": "The spec accepts no other value that was tried of",
+}
 
 _NOTHING = "nothing feasible"
 
@@ -32,9 +40,11 @@ def show_thresholds(document: Document) -> None:
         console.print(_changes(changing, common))
     else:
         console.print("No figure changes the best plan within what was tried.")
-    if document["feasible_from"]:
+    if becoming := document["feasible_from"]:
         console.print()
-        console.print(_feasible(document["feasible_from"], common))
+        console.print(_feasible(becoming[:_MOST_BECOMING], common))
+        if len(becoming) > _MOST_BECOMING:
+            console.print(f"and {len(becoming) - _MOST_BECOMING} farther away: --json")
     console.print()
     _show_rest(console, document)
 
@@ -92,17 +102,22 @@ def _feasible(items: Sequence[Document], common: Mapping[str, Any]) -> Table:
 
 def _show_rest(console: Console, document: Document) -> None:
     """Say what was tried, and which figures change nothing."""
-    still, moves = list[str](), list[str]()
+    rest: dict[str, list[str]] = {"moves": [], "still": [], "fixed": []}
     for leaf in document["thresholds"]:
         if not (leaf["below"] or leaf["above"]):
-            tried = leaf["tried"].values()
-            (moves if any(side["moves"] for side in tried) else still).append(leaf["path"])
+            rest[_kind(leaf["tried"].values())].append(leaf["path"])
     factors = ", ".join(f"{factor:g}" for factor in document["grid"]["factors"])
     console.print(
         f"Each figure was tried at 1/{factors.replace(', ', ', 1/')} of its value and at 0, and at "
         f"{factors} times it, as far as the spec accepts; between two of these a change may hide."
     )
-    if moves:
-        console.print(Text(f"The best plan stays with: {', '.join(moves)}."))
-    if still:
-        console.print(Text(f"Nothing moves at all with: {', '.join(still)}."))
+    for kind, words in _REST.items():
+        if rest[kind]:
+            console.print(Text(f"{words}: {', '.join(rest[kind])}."))
+
+
+def _kind(sides: Collection[Document]) -> str:
+    """Say whether a figure without a threshold moves anything, and whether it could be moved."""
+    if any(side["moves"] for side in sides):
+        return "moves"
+    return "still" if any(side["values"] for side in sides) else "fixed"

@@ -77,5 +77,6 @@ def lead(document: Document) -> str:
     refused = sum(1 for p in points if p["refused"])
     lacking = sum(1 for p in points if p["winner"] is None) - refused
     beside = f", nothing is feasible in {lacking:,}" if lacking else ""
-    beside += f", {refused:,} are refused by the spec" if refused else ""
+    verb = "is" if refused == 1 else "are"
+    beside += f", {refused:,} {verb} refused by the spec" if refused else ""
     return f"{len(points):,} problems: {several} the best somewhere{beside}."

@@ -6,7 +6,6 @@ the variance that it makes alone, the *total* one the share in which it takes pa
 ``scipy.stats.sobol_indices``.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +27,8 @@ class Indices:
 
     first: FloatArray
     total: FloatArray
-    first_ends: tuple[FloatArray, ...]
-    total_ends: tuple[FloatArray, ...]
+    first_ends: tuple[FloatArray, FloatArray]
+    total_ends: tuple[FloatArray, FloatArray]
 
 
 def design(leaves: int, n: int, seed: int) -> FloatArray:
@@ -50,22 +49,21 @@ def design(leaves: int, n: int, seed: int) -> FloatArray:
 def indices(values: FloatArray, leaves: int, seed: int) -> Indices:
     """Estimate the indices from the values at the points of :func:`design`, in its order.
 
-    The values must not all be the same.
+    The intervals are those of a bootstrap of the points; the same seed gives the same.
     """
-    from scipy.stats import DegenerateDataWarning, sobol_indices
+    parts = values.reshape(leaves + 2, -1)
+    n = parts.shape[1]
+    first, total = _estimate(parts)
+    drawn = np.random.default_rng(seed).integers(0, n, (_RESAMPLED, n))
+    resampled = np.array([_estimate(parts[:, rows]) for rows in drawn])
+    low, high = np.quantile(resampled, [(1 - _SURE) / 2, (1 + _SURE) / 2], axis=0)
+    return Indices(first, total, (low[0], high[0]), (low[1], high[1]))
 
-    n = values.size // (leaves + 2)
-    shaped = values.reshape(leaves + 2, n)
-    parts = {"f_A": shaped[:1], "f_B": shaped[1:2], "f_AB": shaped[2:, None, :]}
-    found = sobol_indices(func=parts, n=n, rng=seed)
-    first, total = np.ravel(found.first_order), np.ravel(found.total_order)
-    with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        # A leaf that moves nothing has no spread.
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        spread = found.bootstrap(confidence_level=_SURE, n_resamples=_RESAMPLED)
-    intervals = (part.confidence_interval for part in (spread.first_order, spread.total_order))
-    first_ends, total_ends = (
-        tuple(np.where(np.isnan(end), index, np.ravel(end)) for end in (ends.low, ends.high))
-        for index, ends in zip((first, total), intervals, strict=True)
-    )
-    return Indices(first, total, first_ends, total_ends)
+
+def _estimate(parts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """First and total indices from samples A, B and each A with a column of B, one a row."""
+    from scipy.stats import sobol_indices
+
+    func = {"f_A": parts[:1], "f_B": parts[1:2], "f_AB": parts[2:, None, :]}
+    found = sobol_indices(func=func, n=parts.shape[1])
+    return np.ravel(found.first_order), np.ravel(found.total_order)

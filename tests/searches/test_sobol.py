@@ -21,6 +21,7 @@ def test_indices_of_ishigami() -> None:
     total = [first[0] + crossed, first[1], crossed]
     assert found.first == pytest.approx([part / variance for part in first], abs=0.01)
     assert found.total == pytest.approx([part / variance for part in total], abs=0.01)
+    assert (found.first_ends == np.array(indices(values, 3, 0).first_ends)).all()
     for value, (low, high) in ((found.first, found.first_ends), (found.total, found.total_ends)):
         assert (low <= value).all()
         assert (value <= high).all()

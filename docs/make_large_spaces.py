@@ -17,13 +17,13 @@ PAGE_TEXT = """% Written by docs/make_large_spaces.py from benchmarks/large-spac
 # Large spaces
 
 An exhaustive search prices every plan, so its answer is the optimum under the cost model, however
-many plans there are. It holds only a digest of them: the `search.keep` best (20,000), the Pareto front
-in cost, time per token, time to the first token and cards, the best plan of each domain and placement,
-and the near misses. A space of no more than `search.keep` plans is kept whole.
+many plans there are. It holds only a digest of them: the `search.keep` best (20,000), the Pareto
+front in cost, time per token, time to the first token and cards, the best plan of each domain and
+placement, and the near misses. A space of no more than `search.keep` plans is kept whole.
 
 `benchmarks/large-space.yaml` opens all axes of Qwen3-235B-A22B on eight H100. Trying more batches
-makes the space larger and a plan no dearer. `planner rank` with `--executor $EXECUTOR`, each in a new
-process, start-up included:
+makes the space larger and a plan no dearer. `planner rank` with `--executor $EXECUTOR`, each in a
+new process, start-up included:
 
 $TABLE
 
@@ -34,7 +34,8 @@ processes held together (PSS). The parts that grow are the digests that wait to 
 some 10⁶ plans they do not.
 
 `python -m benchmarks.large_spaces` measures this on your machine. A search that takes minutes
-shows its progress, may be interrupted, and goes on from its finished chunks ([studies](studies.md)).
+shows its progress, may be interrupted, and goes on from its finished chunks
+([studies](studies.md)).
 
 ## What bounds a search
 
@@ -42,7 +43,8 @@ shows its progress, may be interrupted, and goes on from its finished chunks ([s
   solutions a second on one core, before anything is priced. Values of free axes cost nothing there.
 - **Pricing**: a plan of a steady load whose batch is searched (`batch` not named) takes some fifty
   evaluations, one whose batch is an axis takes ten.
-- **100 million plans** is the most that one search takes. Name fewer values for some axes beyond that.
+- **100 million plans** is the most that one search takes; beyond 10 million `auto` samples
+  ([sampling](sampling.md)).
 
 Counts of the funnel come from a sample where the structural rules alone see more than four million
 candidates; a warning says so.

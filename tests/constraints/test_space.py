@@ -19,7 +19,7 @@ from specs.problem import Problem
 from specs.space import AXES
 from tests.constraints.rules import broken, derived
 from tests.golden.specs import EXAMPLES
-from tests.strategies import changed, planned, problems, rows_of, space_of
+from tests.strategies import changed, problems, rows_of, space_of
 
 Plan = dict[str, Any]
 

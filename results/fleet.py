@@ -12,7 +12,7 @@ from results.versions import versions
 from results.words import CURRENCY_UNIT, common_axes, plan_name, quantity, share
 from searches.evaluate import space_of
 from searches.fleet.cuts import served
-from searches.fleet.question import PARTS, SERVED, Question
+from searches.fleet.question import MISSING, Question
 from searches.fleet.search import FleetFound
 from searches.fleet.solver import Answer, Filling
 from specs.fleet import Demand, instance_problem
@@ -64,7 +64,7 @@ def _certificate(found: FleetFound) -> Document:
         "columns": len(question.columns),
         "plans": sum(offer.plans for offer in found.offers),
         "restrictions": _restrictions(found),
-        "rates_met_to": SERVED / PARTS,
+        "rates_met_to": 0.0 if question.bursts else MISSING,
         "rounding": question.rounding,
     }
     if answer is None:
@@ -309,14 +309,15 @@ def fleet_headline(document: Document) -> str:
         words = f"{entry['count']} × {role}{entry_name(entry, common)} of {entry['pool']}{dealt}"
         shapes.setdefault(entry["demand"], []).append(words)
     parts = [
-        f"{demand} on {' and '.join(words)}" if several else " and ".join(words)
+        f"{demand} on {', '.join(words)}" if several else ", ".join(words)
         for demand, words in shapes.items()
     ]
     unit = CURRENCY_UNIT[cost["currency"]]
     taken = {item["name"]: item["taken"] for item in document["limits"]}
     when = f", all done after {quantity(cost['makespan_s'], 's')}" if "makespan_s" in cost else ""
+    size = f"{_count(taken['cards'], 'card')} in {_count(taken['servers'], 'server')}"
     return (
-        f"Run {'; '.join(parts)}: {_count(taken['cards'], 'card')} in {_count(taken['servers'], 'server')}, "
+        f"Run {'; '.join(parts)}: {size}, "
         f"{cost['cost_per_on_time_session']:.4g} {unit} per on-time session{when}; "
         f"{_binds(document)}; {_proof(document['certificate'])}."
     )

@@ -87,7 +87,7 @@ def resolve(
         except SpecError as error:
             found += error.faults
     if raw.get("fleet") and not found:
-        done = fleet.completed(_with_fleet(done, folder, files))
+        done = _with_fleet(done, folder, files)
     if found:
         raise SpecError(found)
     return done
@@ -250,7 +250,8 @@ def _parsed_set(text: str) -> tuple[str, Any]:
 
 def checked(written: dict[str, Any]) -> Problem:
     """Return the problem that a mapping, written out in full, describes."""
-    raw = _with_cost_model(written)
+    raw = fleet.completed(written) if written.get("fleet") else written
+    raw = _with_cost_model(raw)
     try:
         return Problem.model_validate(raw)
     except ValidationError as error:

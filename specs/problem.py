@@ -108,13 +108,13 @@ class Problem(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.fleet is not None:
+            check_fleet(self)
         self._check_contexts()
         self._check_limits()
         self._check_routing()
         self._check_figures()
         self._check_engine()
-        if self.fleet is not None:
-            check_fleet(self)
         return self
 
     def _check_contexts(self) -> None:

@@ -15,11 +15,13 @@ from searches.fleet.yard import Yard
 from specs.problem import Problem
 from specs.units import ROUNDING
 
-PARTS = 10**9
-"""Parts that a demanded rate is counted in."""
+GRAIN = 5000
+"""Parts in which the instance that serves least of a demand is counted. Much finer ones make the
+solver slow; so fine, no instance is off by more than half a part in so many."""
 
-SERVED = 10**3
-"""Of these, parts that may be missing: rates are met to one in a million."""
+MISSING = 1 / GRAIN
+"""Share of a rate that may be missing: more than rounding, so that no deployment which serves a
+rate in full is missed."""
 
 _MICRO = 10**6
 _MILLI = 10**3
@@ -63,17 +65,27 @@ class Question:
     @cached_property
     def needed(self) -> tuple[int, ...]:
         """Parts of each demand that must be served."""
+        less = 0.0 if self.bursts else MISSING
+        return tuple(
+            floor(wanted / part * (1 - less))
+            for wanted, part in zip(self.wanted, self.parts, strict=True)
+        )
+
+    @cached_property
+    def parts(self) -> tuple[float, ...]:
+        """What a part of each demand is: sessions per second, or one session of a burst."""
         if self.bursts:
-            return tuple(int(w) for w in self.wanted)
-        return (PARTS - SERVED,) * len(self.wanted)
+            return (1.0,) * len(self.wanted)
+        return tuple(
+            min([wanted, *(c.serves for c in self.columns if c.demand == demand)]) / GRAIN
+            for demand, wanted in enumerate(self.wanted)
+        )
 
     @cached_property
     def serves(self) -> tuple[int, ...]:
         """Parts of its demand that an instance of each column serves, no more than all."""
-        if self.bursts:
-            return tuple(int(c.serves) for c in self.columns)
         return tuple(
-            min(round(c.serves / self.wanted[c.demand] * PARTS), PARTS) for c in self.columns
+            min(round(c.serves / self.parts[c.demand]), self.needed[c.demand]) for c in self.columns
         )
 
     @cached_property

@@ -105,6 +105,77 @@ def _columns(rng: np.random.Generator, yards: Sequence[Yard], demands: int) -> I
                     yield Column(demand, pool, role, plan, serves, 1, seconds)
 
 
+def random_burst(seed: int) -> Question:
+    """One or two bursts on one or two pools, with times out of the air."""
+    rng = np.random.default_rng(seed)
+    pools = [
+        {"name": f"p{g}", "hardware": machine(4, (4,), 4), "cards": int(rng.choice([4, 8]))}
+        for g in range(int(rng.integers(1, 3)))
+    ]
+    demands = [
+        {"name": f"d{i}", "generate": 8, "sessions": int(rng.integers(1, 8))}
+        for i in range(int(rng.integers(1, 3)))
+    ]
+    problem = load_problem(
+        {"model": "qwen3-0.6b", "fleet": {"pools": pools, "demands": demands}},
+    )
+    yards = tuple(Yard.of(problem, pool) for pool in problem.fleet.pools)
+    columns = [
+        Column(
+            *(demand, pool, "both", PlanTable.from_columns({"tp": [cards]})),
+            *(float(dealt), dealt, float(rng.uniform(0.5, 1.5) * dealt / cards**0.7)),
+        )
+        for demand in range(len(demands))
+        for pool in range(len(pools))
+        for cards in rng.choice([1, 2, 3, 4], size=1, replace=False).tolist()
+        for dealt in (1, 2, 3)
+        if dealt <= demands[demand]["sessions"]
+    ]
+    return Question(problem, tuple(columns), yards, cuts(problem, yards, columns))
+
+
+def best_burst(question: Question) -> float | None:
+    """Least card time of a burst by trying all numbers of instances."""
+    columns = question.columns
+    most = [question.yards[c.pool].cards // c.cards for c in columns]
+    dealt = np.array(
+        [[c.serves * (c.demand == d) for c in columns] for d in range(len(question.wanted))]
+    )
+    best = np.inf
+    for counts in _counts(question, most):
+        if not (dealt @ counts == question.wanted).all():
+            continue
+        cards = sum(c.cards * n for c, n in zip(columns, counts, strict=True))
+        last = max(c.seconds for c, n in zip(columns, counts, strict=True) if n)
+        if cards * last < best and all(
+            placements(question, counts, g) for g in range(len(question.yards))
+        ):
+            best = cards * last
+    return None if best == np.inf else float(best)
+
+
+def _counts(question: Question, most: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield all numbers of instances that deal no more sessions than there are, on the cards."""
+    columns = question.columns
+
+    def more(counts: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        i = len(counts)
+        if i == len(columns):
+            yield counts
+            return
+        column = columns[i]
+        own = [k for k in range(i) if columns[k].pool == column.pool]
+        used = sum(columns[k].cards * counts[k] for k in own)
+        alike = [k for k in range(i) if columns[k].demand == column.demand]
+        given = sum(columns[k].serves * counts[k] for k in alike)
+        for n in range(most[i] + 1):
+            fits = used + n * column.cards <= question.yards[column.pool].cards
+            if fits and given + n * column.serves <= question.wanted[column.demand]:
+                yield from more((*counts, n))
+
+    yield from more(())
+
+
 def best_cost(question: Question) -> float | None:
     """Least cost per second by trying all numbers of instances, the cheapest first."""
     most = [

@@ -3,7 +3,7 @@
 import pytest
 
 from searches.fleet.solver import cheapest, conflict
-from tests.fleet.support import best_cost, random_question
+from tests.fleet.support import best_burst, best_cost, random_burst, random_question
 
 SAMPLE = 14
 
@@ -23,9 +23,33 @@ def same_as_brute_force(seed: int) -> bool:
     return True
 
 
+def burst_same_as_brute_force(seed: int) -> bool:
+    """Compare a random burst; tell whether it can be served."""
+    question = random_burst(seed)
+    best = best_burst(question)
+    answer = cheapest(question, 60.0, 0.0)
+    assert (answer is None) == (best is None), seed
+    if answer is None or best is None:
+        return False
+    assert answer.cost * question.unit == pytest.approx(best, rel=2 * question.rounding), seed
+    assert answer.bound == answer.cost
+    return True
+
+
 @pytest.mark.parametrize("seed", range(SAMPLE))
 def test_small_fleets(seed: int) -> None:
     same_as_brute_force(seed)
+
+
+@pytest.mark.parametrize("seed", range(SAMPLE))
+def test_small_bursts(seed: int) -> None:
+    burst_same_as_brute_force(seed)
+
+
+@pytest.mark.soak
+def test_many_small_bursts() -> None:
+    feasible = [burst_same_as_brute_force(seed) for seed in range(150)]
+    assert sum(feasible) >= 40
 
 
 @pytest.mark.soak

@@ -17,8 +17,11 @@ from searches.executors.connection import (
     require_same_code,
 )
 
-_CANCEL_S = 5.0
+_CANCEL_S = 10.0
 """How long cancelled tasks may take to end."""
+
+_AGAIN_S = 0.5
+"""How long a task may take to end before it is cancelled again."""
 
 _COUNT_S = 5.0
 """How often processors are counted: nodes come and go."""
@@ -71,9 +74,17 @@ class RayExecutor:
                 del ready
                 yield position, pickle.loads(answer)
         finally:
-            for left in pending:
-                ray.cancel(left, force=True)
-            ray.wait(list(pending), num_returns=len(pending), timeout=_CANCEL_S)
+            _cancel(ray, list(pending))
+
+
+def _cancel(ray: Any, pending: list[Any]) -> None:
+    """Stop tasks, waiting ones and running ones."""
+    end = time.monotonic() + _CANCEL_S
+    while pending and time.monotonic() < end:
+        for left in pending:
+            ray.cancel(left, force=True)
+        # A task that begins just now misses the first word.
+        _, pending = ray.wait(pending, num_returns=len(pending), timeout=_AGAIN_S)
 
 
 _told: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {}

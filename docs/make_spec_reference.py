@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from specs.hardware import HardwareSpec
+from specs.model import ModelSpec
 from specs.problem import Problem
 from specs.units import Quantity
 
@@ -48,6 +50,8 @@ def parts(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[Ba
     for name, field in model.model_fields.items():
         mark = "[]" if _is_list(field.annotation) else ""
         for inner in _models(field.annotation):
+            if path and inner in (ModelSpec, HardwareSpec):
+                continue  # The models and machines of a fleet are told where the spec has its own.
             yield from parts(inner, f"{path}.{name}{mark}".lstrip("."))
 
 

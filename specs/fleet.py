@@ -250,6 +250,8 @@ def check(problem: "Problem") -> None:
             raise ValueError(
                 f"space.{axis}: must be left out with a fleet, which chooses how many instances"
             )
+    if problem.search.variables:
+        raise ValueError("search.variables: must be left out with a fleet, which chooses numbers")
     domain = problem.space.domain
     if domain == "open" or (domain is not None and len(domain) > 1):
         raise ValueError(

@@ -47,6 +47,11 @@ WRONG = {
     "role alone": ("fleet.roles=[decode]", "fleet", "go together"),
     "network": ("fleet.network={bandwidth: 400 Gb/s}", "fleet.network.latency", "missing"),
     "replicas": ("space.replicas=[4]", "space.replicas", "chooses how many instances"),
+    "variables": (
+        "search.variables={fleet.demands.chat.rate: {low: 1, high: 2}}",
+        "search.variables",
+        "must be left out with a fleet",
+    ),
     "domain": ("space.domain=open", "space.domain", "must be one value"),
     "price": ("limits.money_per_hour=100", "fleet.pools.h100.hardware.card.price", "needed to"),
     "power": (

@@ -33,6 +33,12 @@ class Printed:
         return json.loads(self.out)
 
 
+@pytest.fixture(autouse=True)
+def fixed_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as without a terminal, whatever the libraries of other tests have set."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def planner(capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*words: str) -> Printed:

@@ -88,7 +88,7 @@ def stopped(words: Sequence[str], url: str, name: str, after: int, sent: signal.
         while len(ended(_rows(store, name))) < after:
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < limit, "the batch does not get on"
-            time.sleep(0.05 + after / 200)
+            time.sleep(after / 250)
     process.send_signal(sent)
     _, err = process.communicate(timeout=START_S)
     return process.returncode, err, rows_of(url, name)

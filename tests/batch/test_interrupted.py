@@ -44,7 +44,7 @@ def test_killed_twice_and_interrupted_once(
     out = tmp_path / "out"
     words = [written(tmp_path, sample()), "--store", store_url, "--out", str(out)]
     kept: list[Any] = []
-    for after, sent in ((3, signal.SIGKILL), (8, signal.SIGKILL), (13, signal.SIGINT)):
+    for after, sent in ((2, signal.SIGKILL), (5, signal.SIGKILL), (8, signal.SIGINT)):
         code, err, rows = stopped(words, store_url, "sample", after, sent)
         # What was acknowledged stays as it was, and was not computed again.
         assert [rows[row["position"]] for row in kept] == kept

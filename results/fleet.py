@@ -11,6 +11,7 @@ from results.assumptions import assumptions, warnings
 from results.versions import versions
 from results.words import CURRENCY_UNIT, common_axes, plan_name, quantity, share
 from searches.evaluate import space_of
+from searches.fleet.columns import ALL_DEALT, FRACTIONS, MOST_TIMES
 from searches.fleet.cuts import served
 from searches.fleet.question import MISSING, Question
 from searches.fleet.search import FleetFound
@@ -88,6 +89,15 @@ def _restrictions(found: FleetFound) -> list[str]:
             f"of {len(cut)} of {len(found.offers)} combinations of demand, pool and role only the "
             f"{keep:,} cheapest shapes were looked at (search.keep)"
         )
+    columns, demands = found.question.columns, _fleet(found.question).demands
+    timed = {i for i, d in enumerate(demands) if d.ttft is not None or d.deadline is not None}
+    if any(column.role == "decode" and column.demand in timed for column in columns):
+        said.append(
+            f"decoding instances that must leave time for prompts elsewhere were tried at "
+            f"{len(FRACTIONS)} batches, and at most {MOST_TIMES} of as many cards were kept"
+        )
+    if found.question.bursts and any(column.serves > ALL_DEALT for column in columns):
+        said.append(f"of more than {ALL_DEALT} sessions on an instance not every number was tried")
     for pool, (mixed, kinds) in enumerate(found.answer.mixed if found.answer else ()):
         if mixed < kinds:
             said.append(

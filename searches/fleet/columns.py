@@ -23,10 +23,10 @@ from specs.problem import Problem
 MOST_TIMES = 4
 """Columns of one number of cards that trade what they serve for time."""
 
-_ALL_DEALT = 64
+ALL_DEALT = 64
 """Sessions of a burst up to which every number on one instance is tried; then ever larger ones."""
 
-_FRACTIONS = (1.0, 0.75, 0.5, 0.35, 0.25, 0.125, 0.0625)
+FRACTIONS = (1.0, 0.75, 0.5, 0.35, 0.25, 0.125, 0.0625)
 """Of the cheapest batch, where sessions must also leave time for a prompt elsewhere."""
 
 
@@ -160,7 +160,7 @@ def _decode(one: Problem, task: Task) -> Part:
     timed = shape.ttft is not None or shape.deadline is not None
     fixed = steady.fixed_batch(problem, plans)
     parts = []
-    for fraction in _FRACTIONS if timed else _FRACTIONS[:1]:
+    for fraction in FRACTIONS if timed else FRACTIONS[:1]:
         fewer = np.maximum((outcomes.batch * fraction).astype(np.int64), 1)
         batch = np.where(fixed, outcomes.batch, fewer)
         parts.append(steady.at_batch(model_of(problem), problem, plans, batch))
@@ -189,7 +189,7 @@ def _bursts(one: Problem, task: Task) -> Iterator[Part]:
         rows = _best(plans.cards, -outcomes.span_s, none)
         serves = np.full(len(plans), float(dealt))
         yield _columns(task, plans, rows, serves, outcomes.batch, outcomes.span_s, none), found
-        following = dealt + 1 if dealt < _ALL_DEALT else dealt + dealt // 4
+        following = dealt + 1 if dealt < ALL_DEALT else dealt + dealt // 4
         dealt = following if dealt == total else min(following, total)
 
 

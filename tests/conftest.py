@@ -2,12 +2,14 @@
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from planner.cli import main
+from tests.cluster.nodes import three_nodes
 from tests.databases import postgres_server, postgres_url, store_url  # noqa: F401 - fixtures
 
 _SLOW_DRAWS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -48,3 +50,30 @@ def planner(capsys: pytest.CaptureFixture[str]) -> Any:
         return Printed(int(stop.value.code or 0), printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """One cluster for all tests that need one, which only holders of the token may use.
+
+    Three nodes of one processor each. Such tests are marked ``ray`` and run in one xdist group.
+    """
+    with three_nodes() as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="session")
+def address(cluster: Any) -> str:
+    """Name of the executor that attaches to the cluster."""
+    return f"ray:{cluster.address}"
+
+
+@pytest.fixture(
+    params=[
+        "processes:2",
+        pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group("ray")]),
+    ]
+)
+def elsewhere(request: pytest.FixtureRequest) -> str:
+    """Name of an executor that does not work in this process."""
+    return request.getfixturevalue("address") if request.param == "ray" else request.param

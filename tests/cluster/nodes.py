@@ -38,9 +38,8 @@ def three_nodes() -> Iterator[Any]:
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        head_node_args={"num_cpus": 1, "include_dashboard": True}, initialize_head=True
-    )
+    head = {"num_cpus": 1, "include_dashboard": True, "dashboard_port": _free_port()}
+    cluster = Cluster(head_node_args=head, initialize_head=True)
     try:
         for _ in range(2):
             cluster.add_node(num_cpus=1)

@@ -200,6 +200,5 @@ def test_the_grid(value: float, whole: bool, side: Any, values: tuple[float, ...
     assert grid(Leaf("x", value, "", whole), side) == pytest.approx(values)
 
 
-@pytest.mark.parametrize("where", ["processes:2", pytest.param("ray", marks=pytest.mark.ray)])
-def test_thresholds_are_the_same_elsewhere(where: str, deadline: Document) -> None:
-    assert thresholds(FOUR_128K, over=[DEADLINE], executor_name=where) == deadline
+def test_thresholds_are_the_same_elsewhere(elsewhere: str, deadline: Document) -> None:
+    assert thresholds(FOUR_128K, over=[DEADLINE], executor_name=elsewhere) == deadline

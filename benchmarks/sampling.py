@@ -1,7 +1,7 @@
 """``python -m benchmarks.sampling``: what sampling misses of the optimum, by trials.
 
-A space of 106,392 plans is priced whole, so the optimum is known. Then each sampler searches it with
-several seeds. *Regret* is what the best plan so far costs more than the optimum, as a share.
+A space of 106,392 plans is priced whole, so the optimum is known. Then each sampler searches it
+with several seeds. *Regret* is what the best plan so far costs more than the optimum, as a share.
 """
 
 import argparse

@@ -8,6 +8,7 @@ from docs import (
     make_codesign,
     make_engines,
     make_large_spaces,
+    make_sampling,
     make_scaling,
     make_side_by_side,
     make_spec_reference,
@@ -20,6 +21,7 @@ MADE = (
     make_codesign,
     make_engines,
     make_large_spaces,
+    make_sampling,
     make_scaling,
     make_side_by_side,
 )

@@ -119,6 +119,8 @@ def _run(
                 for changed in news:
                     tell(changed)
         except KeyboardInterrupt:
+            # The store may know of more than the board was told.
+            board = Board(collection.name, held.rows())
             kept = f"{board.ended:,} of {len(board.rows):,} problems are kept"
             note(f"{kept}; the same command goes on from there")
             raise

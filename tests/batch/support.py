@@ -77,6 +77,45 @@ def begun(words: Sequence[str]) -> "subprocess.Popen[str]":
     )
 
 
+_STOPPED = """
+import os, sys
+from planner.cli import main
+from results.store.batches import Batch
+
+left, sent = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+kept = Batch.acknowledge
+
+def acknowledge(batch, rows):
+    global left
+    kept(batch, rows)
+    left -= sum(row["state"] not in ("waiting", "running") for row in rows)
+    if left <= 0:
+        os.kill(os.getpid(), sent)
+
+Batch.acknowledge = acknowledge
+main()
+"""
+"""``planner``, which gets a signal once so many rows more have ended."""
+
+
+def stopped_after(
+    words: Sequence[str], url: str, name: str, more: int, sent: signal.Signals
+) -> Any:
+    """Run a batch that gets a signal as soon as ``more`` of its problems have ended.
+
+    Returns the exit code, what it printed to stderr, and the rows that were kept.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _STOPPED, str(more), str(int(sent)), "batch", *words],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=10 * START_S,
+    )
+    return done.returncode, done.stderr, rows_of(url, name)
+
+
 def stopped(words: Sequence[str], url: str, name: str, after: int, sent: signal.Signals) -> Any:
     """Run a batch until ``after`` of its problems have ended, and send it a signal.
 

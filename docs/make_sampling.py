@@ -46,7 +46,8 @@ DIR`, all trials are written as a table, a page, and `trials.journal`, which Opt
 as a wish: it stands for the nearest plan of the grid that has not been tried and finds room in
 memory. One doubling of a degree is a distance of 1, and so is another word. The sampler is told
 the plan, never the wish. A small space is tried to its end that way, and what a sampler has learned
-turns into a search of the neighbourhood, since nothing is tried twice.
+turns into a search of the neighbourhood, since nothing is tried twice. One plan in ten is drawn by
+chance: without, two of ten seeds of TPE stayed at a plan that costs 20 % more.
 
 **With variables**, a trial sets them and its value is the best plan of that problem, as long as a
 problem has no more than $INNER plans. It is found by a *ladder*: room in memory; then a cost that

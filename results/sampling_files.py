@@ -73,7 +73,7 @@ def write_journal(found: Sampled, file: Path) -> None:
         study_name=STUDY,
         directions=[StudyDirection.MINIMIZE] * len(names),
     )
-    study.set_metric_names(list(names))
+    study.set_user_attr("objectives", list(names))
     for trial in found.trials:
         broken = {rule: trial.violations.get(rule, 0.0) for rule in rules}
         study.add_trial(

@@ -25,6 +25,10 @@ BATCH = 10
 """Trials that are asked for before any of them is told, on every executor: what is found does not
 depend on where it is computed."""
 
+_DRAWN_EVERY = 10
+"""One of so many plans is drawn by chance whatever the sampler proposes. What is nearest to a good
+plan is good as well, so a search would stay where it first was lucky."""
+
 _POPULATION = 2 * BATCH
 """A generation of the genetic samplers: small, because trials are few."""
 
@@ -88,26 +92,28 @@ class Proposer(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return what the sampler proposes, made a plan; what it leaves open is drawn."""
+        """Return what the sampler proposes, made a plan; what it leaves open is drawn.
+
+        A plan that is drawn is any plan, one as likely as the other.
+        """
         wish = dict(self._inner.sample_relative(study, trial, search_space))
-        # Without any proposal, plans are drawn one as likely as the other.
-        blank = not wish and not self._first
+        drawn = not self._first and (not wish or trial.number % _DRAWN_EVERY == 0)
         if self._first:
             wish |= self._first.pop()
         of_plan = self._axes.distributions if self._axes else {}
         for name, distribution in search_space.items():
-            if name not in wish and not (blank and name in of_plan):
+            if name not in wish and not (drawn and name in of_plan):
                 wish[name] = self._inner.sample_independent(study, trial, name, distribution)
         if self._axes:
-            plan = self._plan(self._axes, wish, blank)
+            plan = self._plan(self._axes, wish, drawn)
             self.plans[trial.number] = plan
             wish |= self._axes.params(0 if plan is None else plan)
         return wish
 
-    def _plan(self, axes: PlanAxes, wish: Params, blank: bool) -> int | None:
+    def _plan(self, axes: PlanAxes, wish: Params, drawn: bool) -> int | None:
         if self._distinct:
-            return axes.draw(self._rng) if blank else axes.claim(wish)
-        if blank:
+            return axes.draw(self._rng) if drawn else axes.claim(wish)
+        if drawn:
             return int(self._rng.integers(len(axes.space.grid)))
         return int(axes.nearest(wish, 1)[0])
 

@@ -111,9 +111,7 @@ def draw(curves: list[Curve], file: Path) -> None:
         axes.fill_between(COUNTS, low, high, color=line.get_color(), alpha=0.12)
     axes.axhline(2, color="grey", linestyle="--", linewidth=0.8)
     axes.set_yscale("symlog", linthresh=1)
-    axes.set(
-        xlabel="trials", ylabel="regret, %", title="98,208 plans: median and quartiles of seeds"
-    )
+    axes.set(xlabel="trials", ylabel="regret, %", title="Median and quartiles of the seeds")
     axes.set_ylim(0, None)
     axes.legend(frameon=False, ncol=2)
     axes.grid(alpha=0.3)

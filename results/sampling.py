@@ -14,7 +14,7 @@ from results.ranking import Ranking
 from searches.choice import choose, finds_plans, sampler_of
 from searches.digest import Digest
 from searches.evaluate import space_of
-from searches.figures import front
+from searches.objective import unbeaten
 from searches.sampling.trials import Params, Sampled, Trial
 from specs.problem import Problem
 
@@ -63,7 +63,7 @@ class SampledRanking(Ranking):
     def _on_front(self) -> dict[int, tuple[float, ...]]:
         """The ranks that no other beats in every objective, with their figures."""
         values = [self.found.trial(int(p)).values or () for p in self.found.ranked]
-        ranks = front(np.array(values)) if values else np.zeros(0, dtype=np.int64)
+        ranks = unbeaten(np.array(values)) if values else np.zeros(0, dtype=np.int64)
         return {int(rank) + 1: values[rank] for rank in ranks}
 
     def _front(self) -> list[Document]:

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from costmodels.plans import FloatArray, IntArray
+from costmodels.plans import FloatArray
 from searches.evaluate import Evaluated
-from searches.objective import unbeaten
 from specs.errors import SpecError, nearest
 from specs.problem import Problem
 
@@ -45,9 +44,3 @@ def figures(
         columns.append(of_plans(found) if of_plans else np.array(variables[name], np.float64))
     # A time that does not exist, as that to the first token without prompts, is equal in all.
     return np.nan_to_num(np.stack(columns, axis=1), nan=0.0, posinf=np.inf)
-
-
-def front(points: FloatArray) -> IntArray:
-    """Return the rows of figures that no other row beats, ascending by the first figure."""
-    ordered = np.lexsort(points.T[::-1])
-    return ordered[unbeaten(points[ordered])]

@@ -57,12 +57,13 @@ def front(found: Evaluated, ordered: IntArray) -> IntArray:
 
 
 def unbeaten(points: FloatArray) -> IntArray:
-    """Rows that no row is at most equal to in every column, of points of shape ``(rows, figures)``.
+    """Rows that no other row beats, of points of shape ``(rows, figures)``; less is better.
 
-    They must come in an order in which none is beaten by a later one, such as by the first column
-    and then by others; of equals the first is taken.
+    A row beats another if it is nowhere more and somewhere less. Of equal rows the first is taken.
+    Ascending by the first figure, then by the others.
     """
-    left, best = np.arange(len(points)), list[int]()
+    # In this order no row is beaten by a later one.
+    left, best = np.lexsort(points.T[::-1]), list[int]()
     while left.size:
         best.append(int(left[0]))
         left = left[(points[left] < points[left[0]]).any(axis=1)]

@@ -13,7 +13,7 @@ from costmodels.plans import PlanTable
 from searches import digest
 from searches.digest import Counts, Digest, nearest
 from searches.evaluate import Evaluated, evaluate, space_of
-from searches.objective import front, order
+from searches.objective import front, order, unbeaten
 from specs.problem import Problem
 from tests.strategies import planned, problems
 
@@ -82,6 +82,19 @@ def test_no_plan_beats_the_front_and_one_of_it_beats_every_other(problem: Proble
         better = (points[chosen] < points[row]).any(axis=1)
         assert no_worse.any()
         assert not (row in chosen and (no_worse & better).any())
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=30))
+def test_unbeaten_rows_are_those_of_comparing_each_with_each(rows: list[tuple[int, ...]]) -> None:
+    """Also where the first figures are equal, and the better row comes later."""
+    points = np.array(rows, dtype=float).reshape(-1, 3)
+    expected = [
+        row
+        for row, point in enumerate(points)
+        if not any((p <= point).all() and (p < point).any() for p in points)
+        and not (points[:row] == point).all(axis=1).any()
+    ]
+    assert sorted(unbeaten(points)) == expected
 
 
 @settings(max_examples=25)

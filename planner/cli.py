@@ -19,8 +19,8 @@ from planner.commands.sweep import sweep
 from planner.commands.thresholds import thresholds
 from planner.commands.tradeoffs import tradeoffs
 from planner.commands.uncertainty import uncertainty
-from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
-from planner.output import note, print_json, writable
+from planner.options import NONE_GIVEN, AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
+from planner.output import NOTHING_FEASIBLE, note, print_json, writable
 from specs.errors import SpecError
 
 app = typer.Typer(
@@ -33,7 +33,6 @@ app = typer.Typer(
 
 FAULT = 1
 BAD_INPUT = 2
-NOTHING_FEASIBLE = 3
 INTERRUPTED = 130
 
 
@@ -47,7 +46,7 @@ def rank(
         Path | None,
         typer.Option(help="Folder for report.html, plans.parquet and result.json."),
     ] = None,
-    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,
@@ -104,7 +103,7 @@ def explain(
         typer.Option(metavar="AXIS=VALUE,...", help="Plan to set it against, term by term."),
     ] = None,
     as_json: AsJson = False,
-    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,
@@ -152,7 +151,7 @@ def measure(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="File to write; else stdout.")
     ] = None,
-    sets: Sets = [],  # noqa: B006 - as above
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
 ) -> None:
     """Write the table of passes to measure of the best plans, for --cost-model measured:FILE."""
@@ -253,7 +252,7 @@ def calibrate(
 
 
 @app.command()
-def check(spec: Spec, as_json: AsJson = False, sets: Sets = []) -> None:  # noqa: B006 - as above
+def check(spec: Spec, as_json: AsJson = False, sets: Sets = NONE_GIVEN) -> None:
     """Validate a spec without computing anything."""
     from planner.studies import check as check_spec
 
@@ -317,7 +316,7 @@ def machine(
         str, typer.Option("--bytes", metavar="SIZE", help="Bytes of a collective, e.g. 10 KiB.")
     ] = "32 MiB",
     as_json: AsJson = False,
-    sets: Sets = [],  # noqa: B006 - as above
+    sets: Sets = NONE_GIVEN,
 ) -> None:
     """Say what a machine is: memories, fabric, collectives, connections, servers and power.
 
@@ -346,7 +345,7 @@ def experts(
         typer.Option(min=0, max=4096, help="Redundant experts; the fewest that are dealt evenly."),
     ] = None,
     as_json: AsJson = False,
-    sets: Sets = [],  # noqa: B006 - as above
+    sets: Sets = NONE_GIVEN,
 ) -> None:
     """Place the experts of a layer on cards by how often each was chosen, against their order."""
     from planner import experts as command

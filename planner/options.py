@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+NONE_GIVEN: list[str] = []
+"""Default of options that may be repeated. Typer reads it, and nobody changes it."""
+
 Spec = Annotated[str, typer.Argument(help="Spec file (YAML or JSON).", metavar="SPEC")]
 Sets = Annotated[
     list[str],

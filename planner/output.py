@@ -10,6 +10,9 @@ import typer
 
 from specs.errors import SpecError
 
+NOTHING_FEASIBLE = 3
+"""Exit code of an answer that no plan is feasible."""
+
 
 def note(text: str) -> None:
     """Print a note to stderr."""

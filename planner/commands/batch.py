@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.options import AsJson, CostModelName, ExecutorName, Sets, StoreUrl
+from planner.options import NONE_GIVEN, AsJson, CostModelName, ExecutorName, Sets, StoreUrl
 from planner.output import note, print_json, writable
 from specs.errors import SpecError
 
@@ -35,7 +35,7 @@ def batch(
     ] = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,
-    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     limit_seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Most seconds for one problem.")

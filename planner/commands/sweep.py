@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
-from planner.output import note, print_json, writable
+from planner.options import NONE_GIVEN, AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
+from planner.output import NOTHING_FEASIBLE, note, print_json, writable
 from specs.errors import SpecError
 
 if TYPE_CHECKING:
     from planner.sweeps import Asking
-
-NOTHING_FEASIBLE = 3
 
 
 def sweep(
@@ -25,7 +23,7 @@ def sweep(
             help="Leaf to run over, or PATH=VALUE,VALUE,…; repeatable: all combinations. With "
             "--tornado the PATH alone; with --sobol a range.",
         ),
-    ] = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    ] = NONE_GIVEN,
     tornado: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="Each figure so much less and more, e.g. 20%."),
@@ -39,7 +37,7 @@ def sweep(
     ] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the points as CSV.")] = False,
-    sets: Sets = [],  # noqa: B006 - as above
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,

@@ -4,10 +4,8 @@ from typing import Annotated
 
 import typer
 
-from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
-from planner.output import note, print_json
-
-NOTHING_FEASIBLE = 3
+from planner.options import NONE_GIVEN, AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
+from planner.output import NOTHING_FEASIBLE, note, print_json
 
 
 def thresholds(
@@ -17,9 +15,9 @@ def thresholds(
         typer.Option(
             metavar="PATH", help="Figure to move; repeatable; all of the spec if not given."
         ),
-    ] = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    ] = NONE_GIVEN,
     as_json: AsJson = False,
-    sets: Sets = [],  # noqa: B006 - as above
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,

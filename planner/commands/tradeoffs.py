@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
-from planner.output import note, print_json, writable
-
-NOTHING_FEASIBLE = 3
+from planner.options import NONE_GIVEN, AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
+from planner.output import NOTHING_FEASIBLE, note, print_json, writable
 
 
 def tradeoffs(
@@ -17,7 +15,7 @@ def tradeoffs(
         Path | None, typer.Option(help="Folder for tradeoffs.html and tradeoffs.json.")
     ] = None,
     as_json: AsJson = False,
-    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,

@@ -4,10 +4,8 @@ from typing import Annotated
 
 import typer
 
-from planner.options import AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
-from planner.output import print_json
-
-NOTHING_FEASIBLE = 3
+from planner.options import NONE_GIVEN, AsJson, CostModelName, ExecutorName, Sets, Spec, StoreUrl
+from planner.output import NOTHING_FEASIBLE, print_json
 
 
 def uncertainty(
@@ -16,7 +14,7 @@ def uncertainty(
         int, typer.Option(metavar="N", help="Draws of the uncertain figures, a power of 2.")
     ] = 256,
     as_json: AsJson = False,
-    sets: Sets = [],  # noqa: B006 - typer reads the default, and nobody changes it
+    sets: Sets = NONE_GIVEN,
     cost_model: CostModelName = None,
     executor: ExecutorName = None,
     store: StoreUrl = None,

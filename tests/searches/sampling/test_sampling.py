@@ -9,7 +9,7 @@ from results.sampling import history, restored
 from searches.evaluate import evaluate, space_of
 from searches.executors import executor
 from searches.exhaustive import explore
-from searches.figures import front
+from searches.objective import unbeaten
 from searches.sampling.axes import PlanAxes
 from searches.sampling.search import sample
 from specs.load import load_problem
@@ -109,7 +109,7 @@ def test_fronts_by_brute_force():
     points = np.random.default_rng(0).integers(0, 6, (200, 3)).astype(float)
     beaten = [((points <= p).all(axis=1) & (points < p).any(axis=1)).any() for p in points]
     expected = {tuple(p) for p, b in zip(points, beaten, strict=True) if not b}
-    assert {tuple(p) for p in points[front(points)]} == expected
+    assert {tuple(p) for p in points[unbeaten(points)]} == expected
 
 
 def test_the_nearest_plans_are_those_of_brute_force():
